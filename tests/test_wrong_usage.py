@@ -36,9 +36,9 @@ COMMANDS = {
         ("octofold verify", "FILE is missing"),
         ("octofold evaluate --games", "--games needs a value"),
         ("octofold evaluate --model a:1,", "--model: 'a:1,' contains an empty name"),
-        ("octofold evaluate --target a:1,a:1", "--target: contains a:1 twice"),
+        ("octofold evaluate --target a:1,a:1", "--target: must name each address once, got a:1 twice"),
         ("octofold models --target http://a:1", "--target: must be HOST:PORT, such as 127.0.0.1:50051, or "),
-        ("octofold loadtest --rate 0", "--rate: 0 is not above 0 and at most 1,000,000"),
+        ("octofold loadtest --rate 0", "--rate: a level must be above 0 and at most 1,000,000, got 0"),
         ("octofold compare a b --no-worse-than 5", "--no-worse-than: 5 has no percent sign: write 5% for "),
         *(
             (

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, local_judge
-from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, taken_from
+from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, luck_of_games
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 
@@ -37,9 +37,9 @@ _SAMPLE, _SAMPLES = 50, 1_000
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
     """The CPU time that the luck of a move takes, in microseconds."""
     games = list(islice(folder.finished(), _TIMED_GAMES))
-    taken_from(games[:1], values, start)  # compiled, and in the cache
+    luck_of_games(games[:1], values, start)  # compiled, and in the cache
     before = time.process_time()
-    taken_from(games, values, start)
+    luck_of_games(games, values, start)
     return 1e6 * (time.process_time() - before) / sum(map(len, games))
 
 

@@ -17,7 +17,7 @@
      ├─ BoardError            a board is malformed; nothing was sent
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
-     │   ├─ UsageError        the arguments cannot be right
+     │   ├─ UsageError        the arguments are invalid or contradict each other
      │   ├─ OtherEvaluation   the folder has games of other conditions, or another player answers now
      │   └─ FolderInUse       another program is playing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
@@ -80,7 +80,7 @@ class NotOctofold(UnexpectedStatus):
 
 
 class BrokenAnswer(OctofoldError):
-    """The answer is wrong: it has another length than the question, or contains an illegal move."""
+    """The answer is wrong: its length differs from the request's, or it contains an illegal move."""
 
 
 class ClientClosed(OctofoldError):
@@ -92,11 +92,11 @@ class EvaluationError(OctofoldError):
 
 
 class UsageError(EvaluationError):
-    """The arguments cannot be right, or contradict each other, whatever the files and servers hold."""
+    """The arguments are invalid or contradict each other, independent of files and servers."""
 
 
 class OtherEvaluation(EvaluationError):
-    """The games or the answers are of another model, version, file or seed; they must not be mixed."""
+    """The games or answers belong to another model, version, file or seed, and must not be mixed."""
 
 
 class FolderInUse(EvaluationError):

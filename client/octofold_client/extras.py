@@ -1,4 +1,4 @@
-"""Extras: says how to install a missing one."""
+"""Extras: explains how to install a missing one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from octofold_client.errors import EvaluationError
 
 @contextmanager
 def needing(extra: Literal["plots", "ray"]) -> Iterator[None]:
-    """A block that imports modules that need an extra.
+    """Run a block that imports modules of an extra.
 
     Raises:
         EvaluationError: a package of the extra is not installed.

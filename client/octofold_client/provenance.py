@@ -1,6 +1,6 @@
 """Where results come from: the command, the machine and the time of each run.
 
-A result folder keeps one line of JSON for each run that added to it, because a run may continue on another
+A result folder keeps one line of JSON for each run that added games, because a run may continue on another
 machine. Results of older programs have no such file.
 """
 
@@ -29,7 +29,7 @@ class Provenance:
     """The circumstances of one run."""
 
     command: str
-    """Empty if a program called the library."""
+    """The command line; empty if a program called the library."""
     machine: str
     """The machine that ran the command; a server may be another one."""
     started: str
@@ -39,7 +39,10 @@ class Provenance:
 
     @classmethod
     def now(cls, *, command: bool = True) -> "Provenance":
-        """The circumstances of a run that begins now; `command` tells whether `sys.argv` started it."""
+        """Return the circumstances of a run that begins now.
+
+        `command` tells whether `sys.argv` started it.
+        """
         return cls(
             command=command_line() if command else "",
             machine=machine(),
@@ -59,10 +62,10 @@ class Provenance:
 
 @contextmanager
 def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Add the run in the block to the result folder if it changed the folder's games, whatever ends it.
+    """Record the run in the block if it changes the games of the result folder, even if it fails.
 
     Raises:
-        OSError: the run cannot be added, and no error has ended the block.
+        OSError: the run cannot be recorded. An error of the block takes precedence.
     """
     run, before = Provenance.now(command=command), _games(folder)
 
@@ -73,20 +76,22 @@ def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the error of the block says more, and often has the same cause: a full disk
+        with suppress(
+            OSError
+        ):  # the error of the block is clearer, and often has the same cause: a full disk
             add()
         raise
     add()
 
 
 def _games(folder: Path) -> list[tuple[int, int]]:
-    """The sizes and the times of the replay files."""
+    """Return the sizes and the times of the replay files."""
     found = (file.stat() for file in sorted(folder.glob("*.replay")))
     return [(status.st_size, status.st_mtime_ns) for status in found]
 
 
 def runs_of(folder: Path) -> list[Provenance]:
-    """The last runs that added to a result folder, in their order; lines that are not runs are left out."""
+    """Return the last runs that added to a result folder, in order. Lines that are not runs are skipped."""
     try:
         lines = read_regular(folder / RUNS_FILE, _MAX_BYTES).splitlines()
     except OSError:
@@ -99,18 +104,18 @@ def runs_of(folder: Path) -> list[Provenance]:
 
 
 def when(moment: datetime) -> str:
-    """A moment in UTC to the minute."""
+    """Format a moment in UTC to the minute."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def command_line() -> str:
-    """The command that runs, as one would type it."""
+    """Return the running command as a user would type it."""
     program, *arguments = sys.argv or ["octofold"]
     return shlex.join([Path(program).name, *arguments])
 
 
 def machine() -> str:
-    """The processor, the usable cores, the system and Python's version, in words."""
+    """Describe the processor, the usable cores, the system and Python's version."""
     cores = usable_cores()
     system = f"{platform.system()} {platform.release()}"
     plural = "" if cores == 1 else "s"

@@ -1,4 +1,4 @@
-"""`evaluate` and `merge`: an evaluation as one call, and its slices put together, for programs and notebooks.
+"""`evaluate` and `merge`, the functions for programs and notebooks: evaluate a player, and merge slices.
 
 The commands play with the same `Players`.
 """
@@ -43,12 +43,12 @@ if TYPE_CHECKING:  # extras, and rich
 
 
 PARALLEL, LOCAL_PARALLEL = 1024, 64
-"""Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
-first ones finish soon."""
+"""Default numbers of games at a time, for a server and for a local player. A server needs large batches. A
+local player is slow, and fewer games let the first ones finish soon."""
 SAVE_SECONDS = 5.0
-"""How often running games are saved: whatever kills the program, no more is lost."""
+"""Interval at which running games are saved. If the program is killed, at most this much is lost."""
 _SAVING_SHARE = 0.05
-"""Share of the time that saving may take."""
+"""Maximum share of the time that saving may take."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +57,7 @@ class EvaluationResult:
 
     evaluation: Evaluation
     folder: ResultFolder
-    """The replays, the result and the report."""
+    """The folder with the replays, the result and the report."""
 
     @property
     def summary(self) -> Summary:
@@ -89,13 +89,13 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class Games:
-    """Which games to play, and how."""
+    """The games to play, and how to play them."""
 
     wanted: int | Slice
     """The number of games from the first one on, or a slice of them."""
     seed: int
     parallel: int | None = None
-    """Games at a time; None for the default of the player's kind."""
+    """Number of games at a time; None for the default of the player's kind."""
     watch: bool = False
     """Whether to write the running games for the page, too."""
     patience_seconds: float = PATIENCE_SECONDS
@@ -118,23 +118,23 @@ class Games:
 class Players:
     """Served models and local players that are ready to play; a context manager.
 
-    Signals, which only the main thread gets, take effect only in `check`. It is called while games are played
-    and calls are awaited.
+    Signals take effect only in `check`, which runs while games are played and calls are awaited. Only the
+    main thread receives signals.
     """
 
     targets: Sequence[str] = ()
     """The servers of the models, as in `Servers`."""
     models: Sequence[tuple[str, str]] = ()
-    """Names and versions, which may be empty."""
+    """Names and versions of the models; each may be empty."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalContender] = ()
-    """Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
+    """The local players. Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
     cluster: "RayCluster | None" = None
-    """Plays the games instead of this process."""
+    """Ray cluster that plays the games; None for this process."""
     patience_seconds: float = 0.0
     """How long to wait for a server at the start."""
     contenders: list[Contender] = field(default_factory=list, init=False)
-    """First the models, then the local players."""
+    """The models, then the local players."""
     check: Callable[[], None] = field(init=False)
     _servers: Servers | None = field(default=None, init=False)
 
@@ -171,14 +171,14 @@ class Players:
         """Play the games that are not yet in a folder, write the result, and show the progress.
 
         Games that an earlier run left unfinished continue. The servers share the games; if one fails, its
-        games continue at the others. All games are kept whatever ends the evaluation, including the
-        unfinished ones. A result of more games stays as it is if the folder still keeps them all.
+        games continue at the others. All games are kept, including the unfinished ones, even if the
+        evaluation fails. A result of more games stays if the folder still keeps them all.
 
         Args:
             contender: one of `contenders`.
-            folder: keeps the games and the result.
-            games: which games, and how they are played.
-            command: whether the command line of this program plays them, which would continue them.
+            folder: folder for the games and the result.
+            games: the games to play, and how to play them.
+            command: whether the command line started this; messages then suggest to repeat the command.
 
         Raises:
             OtherEvaluation: the folder contains games of other conditions.
@@ -188,7 +188,7 @@ class Players:
             OSError: the folder cannot be written.
             KeyboardInterrupt: from `check`; as for any other error.
         """
-        # Imported here, because programs that only ask for moves do not need rich.
+        # Imported here, because programs that only request moves do not need rich.
         from octofold_client.terminal.progress import progress_on
 
         title = f"{contender.title}: {counted(games.number, 'game')}, seed {games.seed}"
@@ -215,7 +215,9 @@ class Players:
                     server_version=", ".join(sorted(programs)) or None,
                     run=run,
                 )
-                if planned == conditions.games:  # before the luck, which may fail or be interrupted
+                if (
+                    planned == conditions.games
+                ):  # written before computing luck, which may fail or be interrupted
                     evaluation.write(folder, report(evaluation))
 
                 def on_luck(number: int) -> None:
@@ -236,9 +238,9 @@ class Players:
                 finished = f"{progress.done:,} of {counted(games.number, 'game')} finished"
                 if progress.running:
                     finished += f", {progress.running:,} more in progress"
-                which = "all" if self.cluster is None else "all that the tasks had sent"
+                which = "all" if self.cluster is None else "all games that the tasks had sent"
                 again = "command" if command else "call"
-                # The path has a line of its own, so that no terminal breaks it sooner than it must.
+                # The path is on its own line, so that terminals break it as late as possible.
                 said = f"{finished}; {which} are kept, and the same {again} continues them:\n{folder.path}"
                 print(said, file=sys.stderr)
             raise
@@ -252,18 +254,18 @@ class Players:
         progress: "EvaluationProgress",
         live: LiveFile | None,
     ) -> tuple[list[GameSummary], RunFigures]:
-        """Play the games that are not kept yet; return all of them in order, and the figures of the run."""
+        """Play the games that are not kept yet. Return all games in order, and the figures of the run."""
         if kept.recovered:
             progress.remark(
                 f"{kept.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
-                "which an interrupted program or a power cut has left"
+                "left by an interrupted program or a power cut"
             )
         done = [game for game in kept.games if game.game in games.range]
         progress.resume(done)
         if live is not None:
             live.resume(len(done))
         largest = contender.largest_exponent or LARGEST_EXPONENT
-        # If the player can now play with larger tiles, its unfinished games begin again.
+        # If the player now accepts larger tiles, its unfinished games start over.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
         begun = [episode for episode in unfinished if episode.game in games.range]
         beyond = [episode for episode in unfinished if episode.game not in games.range]
@@ -340,15 +342,16 @@ def evaluate(
         folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
         games: number of games; games 0 to `games` - 1 of the seed are played.
         seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.
-        parallel: games played at a time (default: 1,024; 64 for a local player); the games stay the same.
+        parallel: number of games at a time (default: 1,024; 64 for a local player). It does not change the
+            games.
         model: model of the server; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         credentials: credentials for the servers.
         slice: (K, N) plays only slice K of the games, cut into N slices; `merge` puts the slices together.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation, there is no such slice, or a number
-            is too small.
+        EvaluationError: the folder contains games of another evaluation, the slice does not exist, or a
+            number is too small.
         BrokenAnswer: the player made an illegal move, or did not answer with a move for each board.
         OctofoldError: a call failed.
         OSError: the folder cannot be written.

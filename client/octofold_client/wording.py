@@ -6,19 +6,19 @@ _MOST_DECIMALS = 9
 
 
 def counted(number: int, noun: str) -> str:
-    """A count such as "1 game" or "2,000 games"."""
+    """Format a count such as "1 game" or "2,000 games"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names separated by commas, or "none"."""
+    """Join the names with commas; "none" without names."""
     return ", ".join(names) or "none"
 
 
 def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
-    """The fewest decimals, from `least` on, that leave each limit on its side of each mark.
+    """Return the fewest decimals, at least `least`, that keep each limit on its side of each mark.
 
-    So no rounded limit contradicts what the limits decide at the marks, such as 0.
+    A rounded limit then never contradicts a decision at a mark such as 0.
     """
 
     def side(value: float) -> list[tuple[bool, bool]]:
@@ -31,7 +31,7 @@ def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0
 
 
 def describe(error: Exception) -> str:
-    """The message of an error; for an `OSError`, the file and the reason without the error number."""
+    """Return the message of an error. For an `OSError`: the file and the reason, without the number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason
@@ -39,14 +39,14 @@ def describe(error: Exception) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration such as "40 s", "3 min" or "1.5 h"."""
+    """Format a duration such as "40 s", "3 min" or "1.5 h"."""
     if seconds < 90:
         return f"{max(1.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; the first column is aligned left, the others right."""
+    """Return the lines of a Markdown table. The first column is aligned left, the others right."""
     cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths

@@ -48,7 +48,7 @@ from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"
 PAGE = "http://127.0.0.1:8000/"
-"""Where `make serve` shows the page."""
+"""Address of the page that `make serve` starts."""
 
 
 @dataclass(kw_only=True)
@@ -94,7 +94,7 @@ def analyse(options: Options) -> None:
     before = None if verdicts.judged.any() else _judged_before(folder.path)
     files: Files = {}
     if before is not None:
-        # Do not replace minutes of judging by figures that take a second.
+        # Judging takes minutes, and these figures take a second: keep the judged analysis.
         print(
             f"{folder.path / FILE} is unchanged: it contains {before}; name a judge to replace it.",
             file=sys.stderr,
@@ -113,7 +113,7 @@ def analyse(options: Options) -> None:
 
 
 def _judged_before(folder: Path) -> str | None:
-    """A description of the judged analysis in the folder; None without one."""
+    """Describe the judged analysis in the folder; None without one."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if not kept["judged"]:
@@ -148,7 +148,7 @@ def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
 
 
 def _report(analysis: Analysis, title: str, costliest: int, folder: Path) -> str:
-    """The report as Markdown: tables and the costliest positions, with links of the page to them."""
+    """Return the report as Markdown: tables and the costliest positions, with links to them on the page."""
     parts = [f"**{title}**", _endings(analysis)]
     if analysis.judge is not None:
         parts.append(_verdict(analysis, analysis.judge))
@@ -157,7 +157,7 @@ def _report(analysis: Analysis, title: str, costliest: int, folder: Path) -> str
     parts.append(_groups("largest tile", analysis.by_stage, judge))
     if judge is not None and (costly := analysis.costliest[:costliest]):
         parts += [_costly(move, f"{PAGE}#replay/{_name_on_page(folder)}", judge) for move in costly]
-        parts.append(f"octofold-serve opens these links, with --results {_results_of(folder)}.")
+        parts.append(f"To open these links, run octofold-serve with --results {_results_of(folder)}.")
     return "\n\n".join(parts)
 
 
@@ -212,7 +212,7 @@ def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> s
 
 
 def _results_of(folder: Path) -> Path:
-    """The folder with results that the page must show for a result folder to be among them."""
+    """Return the folder for --results with which the page shows this result folder."""
     return RESULTS if RESULTS.absolute() in folder.absolute().parents else folder.absolute().parent
 
 

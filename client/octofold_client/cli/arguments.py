@@ -22,10 +22,10 @@ from octofold_client.session import LOCAL_PARALLEL, PARALLEL
 DEFAULT_TARGET = "127.0.0.1:50051"
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
 GAMES = 100
-"""Number of games if --games is not given."""
+"""Default of --games."""
 MOST_GAMES = 10**9
 MOST_PARALLEL = 2 * 65_536
-"""Two groups, each with as many boards as a server accepts in one call."""
+"""Two groups of games, each with the maximum number of boards that a server accepts in one call."""
 MOST_PATIENCE = 7 * 24 * 3600
 
 
@@ -48,15 +48,15 @@ def _listed(text: str) -> list[str]:
     if not all(names):
         raise WrongValue(f"{text!r} contains an empty name")
     if len(set(names)) < len(names):
-        raise WrongValue(f"{text} contains a name twice")
+        raise WrongValue(f"names must differ, got {text!r}")
     return names
 
 
 Targets = Annotated[list[str], Kind(_targets, "addresses", "ADDRESS[,ADDRESS ...]", is_plain=True)]
 Names = Annotated[list[str], Kind(_listed, "names", "NAME[,NAME ...]", is_plain=True)]
 SERVERS = (
-    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all of a "
-    f"name (default: {DEFAULT_TARGET})"
+    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all servers "
+    f"of a name (default: {DEFAULT_TARGET})"
 )
 SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
 
@@ -86,13 +86,13 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_anywhere(self) -> Callable[[], Credentials]:
-        """Reads these credentials in any working directory, also on another machine with the same files."""
+        """Return a function that reads these credentials, also on another machine that has the files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
     def _files(self) -> dict[str, Any]:
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise UsageError("--tls-certificate and --tls-key need each other")
+            raise UsageError("--tls-certificate and --tls-key must be given together")
         return {
             "authorities": self.tls_ca,
             "certificate": self.tls_certificate,
@@ -108,7 +108,7 @@ class ServerFlags(CredentialFlags):
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
-        """The connections; a line on standard error names each server that does not answer."""
+        """Return the connections. A line on standard error names each server that does not answer."""
         return Servers(self.targets, self.credentials())
 
 
@@ -149,7 +149,7 @@ class GameFlags:
     patience: int | None = option(
         None,
         "how long to wait while no server answers, for example because it restarts (default: "
-        f"{PATIENCE_SECONDS:g} during the games, and not at all before them)",
+        f"{PATIENCE_SECONDS:g} during the games, 0 before them)",
         0,
         MOST_PATIENCE,
         metavar="SECONDS",
@@ -178,17 +178,17 @@ def name_and_version(text: str, version: str = "") -> tuple[str, str]:
     """
     name, _, own = text.partition(":")
     if own and version and own != version:
-        raise UsageError(f"{text} means version {own}, but --version is {version}")
+        raise UsageError(f"--version must be {own}, as in {text}, got {version}")
     return name, own or version
 
 
 def name_in_folder(name: str) -> str:
-    """A name without the characters that a folder must not have, such as those of a path."""
+    """Return a name without the characters that a folder name must not contain, such as slashes."""
     return _NOT_IN_NAMES.sub("-", name)
 
 
 def result_folders(name: str) -> Iterator[Path]:
-    """The folders NAME, NAME-2, NAME-3 ... of results, without end."""
+    """Yield the folders NAME, NAME-2, NAME-3 ... of results, without end."""
     yield RESULTS / name
     for number in itertools.count(2):
         yield RESULTS / f"{name}-{number}"

@@ -66,7 +66,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     until_decided: bool = option(
         False,
-        "play until the interval of every difference excludes zero; it is right at any look",
+        "play until the interval of every difference excludes zero; it is valid at any time",
         begins="play until it is decided\n"
         "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
         "result folders, and then play no games.",
@@ -89,10 +89,10 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     capped: bool = option(
         True,
         "ask about plain averages (default: scores count up to four times the larger average of the first "
-        f"{FIRST_GAMES} games, so that rare giants do not double the number of games)",
+        f"{FIRST_GAMES} games, because rare giant scores would double the number of games)",
         flag="--no-cap",
     )
-    limit: int = option(10_000, "maximum number of games until it is decided", 1, MOST_GAMES)
+    limit: int = option(10_000, "maximum number of games if the result decides when to stop", 1, MOST_GAMES)
 
 
 def compare(options: Options) -> int:
@@ -139,7 +139,7 @@ def _check(options: Options, question: Question | None) -> None:
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
         raise UsageError(
-            f"needs two sides or more, at most {_MOST_SIDES}, such as A B or A --player SPEC, "
+            f"the number of sides must be from 2 to {_MOST_SIDES}, such as A B or A --player SPEC, "
             f"got {len(sides)}"
         )
     if options.html and len(sides) > MOST_RESULTS:
@@ -159,7 +159,7 @@ def _check(options: Options, question: Question | None) -> None:
             raise UsageError(f"{folder} is given twice")
     deciding = options.until_decided or question is not None
     if options.games is not None and deciding:
-        raise UsageError("--games is for a number of games; --limit bounds those of a decision")
+        raise UsageError("--games cannot be combined with a question or --until-decided: use --limit")
     if deciding and not folders and options.capped and options.limit <= FIRST_GAMES:
         raise UsageError(
             f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
@@ -168,7 +168,7 @@ def _check(options: Options, question: Question | None) -> None:
     if folders and options.until_decided:
         raise UsageError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
-        raise UsageError("--models serves models, but both sides are result folders")
+        raise UsageError("--models is for players, but the sides are result folders")
     if options.models:
         existing(options.models)
 
@@ -272,12 +272,12 @@ def _question_of(options: Options) -> Question | None:
 
 
 def _means_folder(side: str) -> bool:
-    """Whether a side is a result folder: an existing folder, or a text with a slash."""
+    """Return whether a side is a result folder: an existing folder, or a text with a slash."""
     return Path(side).is_dir() or os.sep in side
 
 
 def _folder_name(names: Sequence[str], ending: str = "") -> str:
-    """A folder name such as "compare-swift-version-1-flagship-version-2-seed1"."""
+    """Return a folder name such as "compare-swift-version-1-flagship-version-2-seed1"."""
     name = "compare-" + "-".join(name_in_folder(name) for name in names) + ending
     if len(name) <= _LONGEST_NAME:
         return name

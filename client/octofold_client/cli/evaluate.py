@@ -36,7 +36,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
         flag="--model",
     )
     logs: bool = option(
-        False, "also write the moves into play logs, from which networks learn, in the folder of the games"
+        False, "also write the moves into play logs in the result folder, as training data for networks"
     )
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
     ray: str | None = option(
@@ -78,7 +78,7 @@ def evaluate(options: Options) -> None:
     # The server's default model plays only if no model and no player is named.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
-        raise UsageError("--version needs a model of a server, but only local players are named")
+        raise UsageError("--version is for models of a server, but only local players are given")
     wanted = [name_and_version(model, options.version) for model in models]
     with ExitStack() as stack:
         cluster = stack.enter_context(options.cluster())

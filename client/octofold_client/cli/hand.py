@@ -21,7 +21,7 @@ from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
 _RESIZE_SECONDS = 0.5
-"""How often the size of the terminal is read while no key is pressed."""
+"""Interval at which the size of the terminal is read while no key is pressed."""
 
 
 @dataclass(kw_only=True)
@@ -63,10 +63,10 @@ def hand(options: Options) -> None:
 
 
 def _full_screen() -> Console:
-    """The console.
+    """Return the console of the terminal.
 
     Raises:
-        EvaluationError: there is no terminal, it is not one for UTF-8, or it cannot move its cursor.
+        EvaluationError: there is no terminal, its locale is not UTF-8, or it cannot move its cursor.
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -75,14 +75,14 @@ def _full_screen() -> Console:
         raise EvaluationError("hand needs a terminal that can move its cursor; TERM is dumb")
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
-            f"hand draws with UTF-8, the terminal's locale says {console.encoding}; set LC_ALL=C.UTF-8 if "
+            f"hand draws with UTF-8, but the terminal's locale is {console.encoding}; set LC_ALL=C.UTF-8 if "
             "the terminal can show it"
         )
     return console
 
 
 class _Games:
-    """The games of the folder: the current one, and unfinished earlier ones."""
+    """The games of the folder: the current game, and unfinished earlier games."""
 
     def __init__(self, kept: KeptGames, seed: int) -> None:
         self._kept = kept
@@ -101,7 +101,7 @@ class _Games:
         self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
-        """Leave the game, and begin another one."""
+        """Leave the current game and begin another one."""
         if self._game.moves:
             self.leave()
             if not self._game.over:
@@ -110,7 +110,7 @@ class _Games:
         return self._game
 
     def leave(self) -> None:
-        """Save the current game, with the finished ones if it is over."""
+        """Save the current game. If it is over, save it with the finished games."""
         if self._game.over:
             self._kept.append([self._game.episode])
             self._finished += 1
@@ -119,7 +119,7 @@ class _Games:
             self.save()
 
     def counts(self) -> str:
-        """The number of games, in words."""
+        """Return the number of games, in words."""
         left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
         return f"{self._finished:,} finished and {left:,} unfinished games"
 
@@ -139,7 +139,7 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
                     return
                 if console.size != size:
                     break
-            # Within a move, an interrupt would leave a game that the rules do not allow.
+            # An interrupt within a move would leave a game that breaks the rules.
             with DeferredInterrupts():
                 for key in keys:
                     hand.press(key)
@@ -155,7 +155,7 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
 
 
 def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
-    """Draw the screen, first without the adviser's thoughts, which may take seconds."""
+    """Draw the screen. It first appears without the adviser's opinion, which may take seconds."""
     has_adviser = adviser is not None
     live.update(draw(hand, live.console, None, None, has_adviser=has_adviser), refresh=True)
     if adviser is not None:

@@ -25,7 +25,7 @@ class HtmlFlag:
     )
 
     def check_html(self) -> None:
-        """Fail before minutes of work, not after them.
+        """Check before long work that `--html` can be written.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.

@@ -25,7 +25,7 @@ class JsonFlag:
 
 
 def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
-    """Print the object with its files, or only the files, one a line."""
+    """Print the object with its files. Without `as_json`, print only the files, one a line."""
     if as_json:
         print_json(content | {"files": files})
         return

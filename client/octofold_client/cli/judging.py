@@ -25,7 +25,7 @@ _LISTENING_SECONDS = 0.5
 _NONE = "none"
 DEFAULT_MODELS = Path("models")
 _VARIABLE = "OCTOFOLD_MODELS"
-"""It names the model repository of `octofold-serve`, too."""
+"""Environment variable with the model repository, also read by `octofold-serve`."""
 _SHIPPED = "ntuple"
 
 
@@ -36,9 +36,9 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """The local player of a spec, or a model of the server, NAME or NAME:VERSION.
+    """Return the local player of a spec, or a model of the server, NAME or NAME:VERSION.
 
-    Where a player needs options, its name alone is that of the server's model, if a server has one.
+    The name of a player that needs options, without options, is a model of the server if a server has it.
     """
     unfit = None
     if is_spec(who):
@@ -67,17 +67,17 @@ def _is_listening(address: str) -> bool:
 
 @dataclass(kw_only=True)
 class JudgeFlags(ServerFlags):
-    """The judge, and the servers that may have it."""
+    """The flag `--judge`, and the servers that may have the judge."""
 
     judge: Name = option(
         "",
-        "judge of the moves: a local player, such as ntuple:models/ntuple/3, or a model of the server, "
+        "judge the moves with this local player, such as ntuple:models/ntuple/3, or model of the server, "
         "NAME or NAME:VERSION",
         metavar="WHO",
     )
 
     def judge_of(self, stack: ExitStack) -> Judge | None:
-        """The judge of the flag; None without it.
+        """Return the judge of the flag; None without the flag.
 
         Raises:
             EvaluationError: the player is unknown, or does not value moves.
@@ -86,9 +86,9 @@ class JudgeFlags(ServerFlags):
         return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """The judge as an adviser, which need not value moves; the errors are those of `judge_of`.
+        """Return the judge as an adviser, which need not value moves; the errors are those of `judge_of`.
 
-        Without the flag, it is the server's default model, or None if no server is named and none answers.
+        Without the flag, it is the server's default model. None if no server is named and none answers.
         """
         if self.judge:
             return _find(self.judge, self, stack, local_adviser, served_adviser)
@@ -100,7 +100,7 @@ class JudgeFlags(ServerFlags):
 
 @dataclass(kw_only=True)
 class LuckFlag(ServerFlags):
-    """The judge whose values take luck out of scores."""
+    """The flag `--luck`: the judge whose values take luck out of scores."""
 
     luck: Name = option(
         "",
@@ -112,7 +112,7 @@ class LuckFlag(ServerFlags):
     )
 
     def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
-        """The judge whose values are used; None leaves luck in. `models` is the command's model repository.
+        """Return the judge whose values are used; None leaves luck in. `models` is the command's repository.
 
         Raises:
             UsageError: the values are not points.
@@ -129,9 +129,9 @@ class LuckFlag(ServerFlags):
 
 
 def shipped_values(models: Path | None = None) -> Judge | None:
-    """The newest n-tuple network of the model repository; None without it or numba.
+    """Return the newest n-tuple network of the model repository; None without it or without numba.
 
-    The repository is this one if it has such a network, or that of the environment, or the default one.
+    It searches `models`, then the repository of the environment variable, then the default one.
     """
     for folder in (models, Path(os.environ.get(_VARIABLE) or DEFAULT_MODELS), DEFAULT_MODELS):
         known = (folder or DEFAULT_MODELS) / _SHIPPED
@@ -142,6 +142,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print the number of games so far on a terminal; for `luck_in`."""
+    """Print how many games are done, if standard error is a terminal. A callback for `luck_in`."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: {games:,} games", file=sys.stderr)

@@ -50,27 +50,27 @@ _LIMIT = re.compile(rf"(max|p(?P<percent>{_NUMBER}))=(?P<time>.*)")
 
 
 def levels(text: str, most: float = MOST_RATE) -> list[float]:
-    """The numbers that a text such as 8, 1,4,16, 4:16:4 (adding) or 1:128:2x (multiplying) means.
+    """Parse levels such as 8, 1,4,16, 4:16:4 (adding) or 1:128:2x (multiplying).
 
-    Each is above 0 and at most `most`. A range includes its end if a step reaches it.
+    Each level is above 0 and at most `most`. A range includes its end if a step reaches it.
     """
     found: list[float] = []
     for part in text.split(","):
         match = _LEVELS.fullmatch(part)
         if match is None:
-            raise WrongValue(f"{part} is not a number, or a range such as 4:16:4 or 1:128:2x")
+            raise WrongValue(f"a level must be a number, or a range such as 4:16:4 or 1:128:2x, got {part}")
         first, end, step = float(match["first"]), float(match["end"] or match["first"]), match["step"]
         if not (first > 0 and end <= most):
-            raise WrongValue(f"{part} is not above 0 and at most {most:,.0f}")
+            raise WrongValue(f"a level must be above 0 and at most {most:,.0f}, got {part}")
         if end < first:
-            raise WrongValue(f"{part} ends below its start")
+            raise WrongValue(f"a range must not end below its start, got {part}")
         growth = float(step or 2)
         if growth <= (1 if match["factor"] else 0):
-            raise WrongValue(f"{part} does not grow")
+            raise WrongValue(f"the step of a range must make it grow, got {part}")
         value, number = first, 0
         while value <= end * (1 + 1e-9):
             if len(found) == MOST_STEPS:
-                raise WrongValue(f"{text} has more than {MOST_STEPS:,} levels")
+                raise WrongValue(f"there must be at most {MOST_STEPS:,} levels, got {text}")
             found.append(value)
             number += 1
             value = value * growth if match["factor"] else first + number * growth
@@ -78,28 +78,28 @@ def levels(text: str, most: float = MOST_RATE) -> list[float]:
 
 
 def concurrencies(text: str) -> list[int]:
-    """The whole numbers that a text of levels means."""
+    """Parse levels that are whole numbers."""
     found = levels(text, MOST_CALLERS)
     for value in found:
         if value != int(value):
-            raise WrongValue(f"{text}: {value:g} is not a whole number of callers")
+            raise WrongValue(f"the number of callers must be whole, got {value:g} in {text}")
     return [int(value) for value in found]
 
 
 def limit(text: str) -> Limit:
-    """The limit that pN=TIME means, such as p99.9=250ms; max=TIME is p100=TIME."""
+    """Parse a limit pN=TIME, such as p99.9=250ms; max=TIME is p100=TIME."""
     match = _LIMIT.fullmatch(text)
     percent = float(match["percent"] or 100) if match else 0.0
     if match is None or not 0 < percent <= 100:
-        raise WrongValue(f"{text} is not a limit such as p99=20ms")
+        raise WrongValue(f"a limit must be like p99=20ms, got {text}")
     return Limit(percent, duration(match["time"]) * 1e3)
 
 
 def duration(text: str) -> float:
-    """The seconds, above 0, that a text such as 300us, 20ms or 1.5s means."""
+    """Parse a time above 0, such as 300us, 20ms or 1.5s, and return it in seconds."""
     match = _TIME.fullmatch(text)
     if match is None or not float(match["number"]):
-        raise WrongValue(f"{text!r} is not a time above 0 such as 20ms or 1.5s")
+        raise WrongValue(f"a time must be above 0, such as 20ms or 1.5s, got {text!r}")
     return float(match["number"]) * _UNITS[match["unit"]]
 
 
@@ -127,7 +127,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     )
     slo: Slo | None = option(
         None,
-        "search for the highest rate that keeps this latency limit without an error, such as p99=20ms",
+        "search for the highest rate that keeps this latency limit without errors, such as p99=20ms",
         alone="load",
     )
     processes: int = option(
@@ -143,19 +143,19 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         Form("unary"),
         "form of the calls: unary, packed:N (N boards per call), or stream:N (N boards per message)",
     )
-    out: Folder | None = option(None, "folder for the result (default: a new folder in results)")
+    out: Folder | None = option(None, "write the result into this folder (default: a new folder in results)")
     plots: bool = option(False, "save a picture of latency against load (needs the extra plots)")
 
     @property
     def loads(self) -> list[Load]:
-        """The loads of a sweep."""
+        """Return the loads of a sweep."""
         return list(map(Open, self.rate)) if self.rate else list(map(Closed, self.concurrency))
 
 
 def loadtest(options: Options) -> None:
-    """Measure the loads that the flags name, or search for the highest rate, and print the result.
+    """Measure the loads of the flags, or search for the highest rate, and print the result.
 
-    The steps measured so far are kept, whatever ends the test.
+    The steps measured so far are kept, even if an error or Ctrl-C ends the test.
 
     Raises:
         UsageError: the flags contradict each other.
@@ -193,10 +193,12 @@ def loadtest(options: Options) -> None:
 
 
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
-    """Connect once; return the test, still without steps, and its calls."""
+    """Connect once; return the test, without steps, and its calls."""
     credentials, asked = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
-        raise UsageError("--form stream loads one server, because a stream stays with the server it began on")
+        raise UsageError(
+            "--form stream takes one server, because a stream stays with the server on which it began"
+        )
     with options.servers() as found:
         served = found.select(*asked)
         server_version, target = found.client.server_version(), found.target

@@ -36,7 +36,7 @@ def merge(options: Options) -> None:
         shown = count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games")
         count = stack.enter_context(shown)
         evaluation = merge_slices(options.folders, options.out, on_read=count, values=values)
-    # The slices may have run at the same time, so their moves per second are none of the whole.
+    # The slices may have run at the same time, so the sum of their seconds gives no moves per second.
     report(ResultFolder(options.out), evaluation, options, pace=False)
 
 

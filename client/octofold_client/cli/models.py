@@ -44,12 +44,12 @@ def _described(version: ModelVersion) -> str:
     if card is not None and card.decision_rule is not None:
         views = f" of {card.symmetries}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
-    parts.append(version.reason)  # why it serves although its files are gone or damaged
+    parts.append(version.reason)  # the version still serves, although its files are gone or damaged
     return ", ".join(part for part in parts if part)
 
 
 def _strength(strength: Strength) -> str:
-    """The figures of the evaluation in a card."""
+    """Format the figures of the evaluation in a card."""
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval

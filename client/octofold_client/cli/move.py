@@ -44,9 +44,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         words="*",
     )
     tiles: bool = option(False, "read tiles (0, 2, 4, 8 ...) instead of exponents")
-    value: bool = option(
-        False, "print the value of each board, too, if the model is a network with a value head"
-    )
+    value: bool = option(False, "also print the value of each board (needs a network with a value head)")
 
 
 def move(options: Options) -> None:
@@ -62,7 +60,7 @@ def move(options: Options) -> None:
     with options.servers() as found:
         served = found.select(*asked)
         if options.value and (served.is_player or not served.value_unit):
-            raise UsageError(f"{served.title} has no value head: --value needs a network with one")
+            raise UsageError(f"--value needs a network with a value head, but {served.title} has none")
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
         answers = _answers(found.client, served, boards, options.value)
         if options.json:
@@ -89,21 +87,21 @@ def move(options: Options) -> None:
 
 
 def without_exponent(value: float) -> str:
-    """A value without an exponent: values of players are millions of points, or chances below 1."""
+    """Format a value without an exponent: values are millions of points, or chances below 1."""
     if 0 < abs(value) < _SMALL:
         return np.format_float_positional(value, _SMALL_DIGITS, fractional=False, trim="-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def _column(share: float, is_value: bool) -> str:
-    """A probability, or a value of a player, without separators."""
+    """Format a probability, or a value of a player, without separators."""
     if not math.isfinite(share):
         return ""
     return without_exponent(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
 
 
 def _named(words: Sequence[str], tiles: bool) -> list[int]:
-    """The board of the command line."""
+    """Parse the board of the command line."""
     if len(words) == 1 and Path(words[0]).is_file():
         raise UsageError(f"{words[0]} is a file; boards come from standard input: < {words[0]}")
     try:
@@ -113,7 +111,7 @@ def _named(words: Sequence[str], tiles: bool) -> list[int]:
 
 
 def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
-    """The boards of standard input, `[N, 16]`."""
+    """Read the boards of standard input, `[N, 16]`."""
     if sys.stdin.isatty():
         print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
     largest_exponent = served.largest_exponent or LARGEST_EXPONENT
@@ -126,9 +124,9 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
 ) -> Iterator[tuple[int, list[float], float | None]]:
-    """The number of the move for each board, and its four probabilities, or values if a player has some.
+    """Yield the number of the move for each board, and its four probabilities or values of a player.
 
-    The last one is the value of the board, if it is asked for.
+    If the value of the board is requested, it comes last.
     """
     for start in range(0, len(boards), BOARDS_A_CALL):
         answers = client.next_moves(
@@ -158,13 +156,13 @@ def _name(number: int) -> str:
 
 
 class BoardTextError(OctofoldError, ValueError):
-    """The text is not a board; the message names the line, the row and the column, all from 1."""
+    """Text that is not a board. The message names the line, the row and the column, all from 1."""
 
 
 def parse_board(
     text: str, *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT, where: str = "board"
 ) -> list[int]:
-    """The 16 exponents of one board, row by row from the top left.
+    """Return the 16 exponents of one board, row by row from the top left.
 
     Args:
         text: 16 numbers.
@@ -188,7 +186,7 @@ def parse_board(
 def parse_lines(
     lines: Iterable[str], *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT
 ) -> NDArray[np.uint8]:
-    """The boards in `lines`, one in each line or in four lines of 4 cells, as `[N, 16] uint8`.
+    """Return the boards in `lines` as `[N, 16] uint8`. A board is one line, or four lines of 4 cells.
 
     Lines without cells are skipped.
 
@@ -202,7 +200,7 @@ def parse_lines(
         for _ in range(3 if len(_cells(line)) == 4 else 0):
             last, more = next(numbered, (0, ""))
             if len(_cells(more)) != 4:
-                raise BoardTextError(f"{where}: a board of four lines needs 4 cells in each")
+                raise BoardTextError(f"{where}: each of the four lines of a board must have 4 cells")
             text, where = f"{text} {more}", f"lines {number} to {last}"
         boards.append(parse_board(text, tiles=tiles, largest_exponent=largest_exponent, where=where))
     return np.array(boards, np.uint8).reshape(-1, 16)

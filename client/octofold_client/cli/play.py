@@ -56,7 +56,7 @@ def play(options: Options) -> None:
                         report(folder, players.play(contender, folder, games), options)
                         return
         except OctofoldError:
-            server.check()  # if the server died, its log says more than the error of the call
+            server.check()  # a dead server's log explains more than the error of the call
             raise
 
 

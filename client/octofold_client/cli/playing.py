@@ -1,4 +1,4 @@
-"""What evaluate, compare, play and merge share: games, their folders, and how results are printed."""
+"""Shared by evaluate, compare, play and merge: games, their folders, and printing of results."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def games_of(options: GameFlags) -> Games:
 
 
 def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: bool) -> ResultFolder:
-    """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
+    """Return the folder for a contender's games: --out if it is `alone`, otherwise a subfolder of it."""
     name = folder_name("evaluate", contender, games)
     if not options.out:
         return ResultFolder(RESULTS / name)
@@ -60,7 +60,7 @@ def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> 
 
 
 def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
-    """The fields of `result.json` without the rows of the games and the card, and the paths of the files."""
+    """Return the fields of `result.json` without card and rows of games, and the paths of the files."""
     content = evaluation.to_json()
     for long in ("schema", "scores", "card"):
         del content[long]
@@ -69,7 +69,7 @@ def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def folder_name(command: str, contender: Contender, games: Games) -> str:
-    """A folder name such as "evaluate-cnn5-v3-seed1"."""
+    """Return a folder name such as "evaluate-cnn5-v3-seed1"."""
     model, part = name_in_folder(contender.model), games.wanted
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalContender) and not contender.names_itself and contender.sha256:

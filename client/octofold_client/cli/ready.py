@@ -21,7 +21,7 @@ def ready(options: Options) -> None:
     """Return once a server reports SERVING.
 
     Raises:
-        Unavailable: it did not within `READY_SECONDS`.
+        Unavailable: no server did so within `READY_SECONDS`.
     """
     credentials, target = options.credentials(), ",".join(options.targets)
     with Client(target, credentials=credentials) as client:

@@ -40,13 +40,13 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
     plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
     out: File | None = option(
         None,
-        f"file of --html (default: {HTML_FILE} in the folder; of several, {OVERLAY_FILE} beside them, or "
-        "here if they lie in different folders)",
+        f"write the report of --html to this file (default: {HTML_FILE} in the folder; for several "
+        f"folders, {OVERLAY_FILE} in their common parent or in the working directory)",
     )
 
 
 def common_parent(folders: Sequence[Path]) -> Path:
-    """The common parent of the folders; the current folder if they have several parents."""
+    """Return the common parent of the folders, or the current folder if their parents differ."""
     parents = {folder.resolve().parent for folder in folders}
     return Path(os.path.relpath(parents.pop())) if len(parents) == 1 else Path()
 
@@ -63,7 +63,7 @@ def report(options: Options) -> None:
     _check(options)
     first = options.folders[0]
     several = len(options.folders) > 1
-    # Fail before minutes of work, not after them.
+    # Fail before the work, which takes minutes.
     options.check_html()
     if options.plots:
         with needing("plots"):
@@ -101,20 +101,20 @@ def _check(options: Options) -> None:
     if several and not options.html:
         raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
-        raise UsageError("--out names the file of --html, which is missing")
+        raise UsageError("--out is the file of --html: add --html")
     if options.out is not None and not options.out.parent.is_dir():
         raise UsageError(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():
-        raise UsageError(f"--out: {options.out} is a folder, not a file")
+        raise UsageError(f"--out must be a file, got the folder {options.out}")
     if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out: {options.out} must end with .html")
+        raise UsageError(f"--out must end with .html, got {options.out}")
     for number, folder in enumerate(options.folders):
         if folder.resolve() in (other.resolve() for other in options.folders[:number]):
             raise UsageError(f"{folder} is given twice")
 
 
 def _rebuild(folder: ResultFolder, evaluation: Evaluation, options: Options) -> tuple[dict[str, Any], Files]:
-    """Write the files of an evaluation, print its table without `--json`, return its JSON form and files."""
+    """Write the files of an evaluation; print its table without `--json`; return its JSON form and files."""
     drawn: list[str] = []
     if options.plots:
         from octofold_game.drawing.figures import save_all

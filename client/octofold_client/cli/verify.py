@@ -26,9 +26,9 @@ from octofold_client.evaluation.result_folder import ResultFolder, existing, rep
 from octofold_client.wording import counted, describe
 
 _LINES_TOLD = 20
-"""Maximum number of bad lines of a log that are printed."""
+"""Maximum number of bad lines of one log that are printed."""
 _BYTES_ALONE = 1 << 20
-"""Larger files, which take more than some seconds, are checked by a process on each core."""
+"""Larger files are checked by one process on each core, because one process would take seconds."""
 
 
 @dataclass(kw_only=True)
@@ -52,12 +52,12 @@ class _Checked:
     wrong: int = 0
     """Records that are wrong."""
     problem: str = ""
-    """One line; empty if all records are correct."""
+    """The fault of the file in one line; empty if all records are correct."""
     verdict: str = ""
-    """One line; empty if a record is wrong."""
+    """The result in one line if all records are correct; otherwise empty."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
-        """Count and print what is wrong with the records by `check`, which returns what is correct."""
+        """Check the records with `check`, count and print the wrong ones; `check` returns the verdict."""
         try:
             verdict = check(self)
         except (LogError, ReplayError, EvaluationError, OSError) as error:
@@ -103,7 +103,7 @@ def verify(options: Options) -> None:
 
 
 def _check(path: Path) -> Iterator[_Checked]:
-    """Check the records of a file or folder; what is wrong with each is printed on standard error."""
+    """Check the records of a file or folder, and print the faults of each on standard error."""
     if not path.is_dir() and is_log(path):
         yield _Checked(path, "line").run(_check_log)
         return
@@ -153,11 +153,11 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a `map` that calls its function in a process on each core, a few calls ahead."""
+    """Yield a `map` that calls its function in one process on each core, a few calls ahead."""
     if cores == 1:
         yield map
         return
-    # A forked process would share threads' locks. Ctrl-C is for this process, which ends the others.
+    # A forked process would copy locks of threads. Only this process handles Ctrl-C, and ends the others.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
 

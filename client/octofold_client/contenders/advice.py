@@ -16,7 +16,7 @@ from octofold_client.rpc.client import Client
 
 @dataclass(frozen=True)
 class Advice:
-    """What an adviser thinks of one board."""
+    """An adviser's opinion of one board."""
 
     adviser: str
     choice: int
@@ -40,14 +40,14 @@ AdviceOrError = Advice | str | None
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that gives advice. It keeps its advice on each board, and returns errors as text."""
+    """A player or model that gives advice. It caches its advice on each board, and returns errors as text."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
-    """Advice on a board `[16]`; raises `OctofoldError`."""
+    """Returns the advice on a board `[16]`; raises `OctofoldError`."""
     _known: dict[bytes, Advice] = field(default_factory=dict, init=False)
 
     def __call__(self, board: NDArray[np.uint8]) -> AdviceOrError:
-        """The advice on a board `[16]`, or the message of the error."""
+        """Return the advice on a board `[16]`, or the message of the error."""
         key = board.tobytes()
         try:
             if key not in self._known:
@@ -58,7 +58,7 @@ class Adviser:
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
-    """A served model version, as an adviser."""
+    """Make an adviser of a served model version."""
 
     def advise(board: NDArray[np.uint8]) -> Advice:
         answer = client.next_move(board, model=served.model, version=served.version.version)
@@ -74,7 +74,7 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
 
 
 def local_adviser(spec: str) -> Adviser:
-    """The local player of a spec, as an adviser.
+    """Make an adviser of the local player of a spec.
 
     Raises:
         EvaluationError: the player is unknown.
@@ -83,7 +83,7 @@ def local_adviser(spec: str) -> Adviser:
     player = contender.player
 
     def advise(board: NDArray[np.uint8]) -> Advice:
-        choice = int(player.next_moves(board[None])[0])  # not always the one of the largest value
+        choice = int(player.next_moves(board[None])[0])  # may differ from the move of the largest value
         if not isinstance(player, ValuingPlayer):
             return Advice(contender.title, choice, None, "", None)
         return Advice(contender.title, choice, player.action_values(board[None])[0], player.value_unit, None)

@@ -24,7 +24,7 @@ _SERVED_BOARDS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Opinion:
-    """A judge's opinion of N boards. On each, a move is legal."""
+    """A judge's opinion of N boards, each with a legal move."""
 
     choices: NDArray[np.int8]
     """`[N]`: the judge's own moves."""
@@ -39,16 +39,16 @@ class Judge:
     name: str
     sha256: str | None
     unit: str
-    """Unit of its values."""
+    """Unit of the judge's values."""
     largest_exponent: int
     boards_at_once: int
-    """Maximum number of boards for `ask`."""
+    """Maximum number of boards for one call of `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
     all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
-    """`TileValuingPlayer.tile_values`, of a player that has it."""
+    """The player's `TileValuingPlayer.tile_values`; None if it has none."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The value of the board after each new tile, as `TileValuingPlayer.tile_values`: `[N, 2, 16]`."""
+        """Return the board's value after each new tile, as `TileValuingPlayer.tile_values`: `[N, 2, 16]`."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
@@ -60,7 +60,7 @@ class Judge:
         return values
 
     def _board_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The value of the best move on `[N, 16]` boards, at least 0; 0 if the game is over: `[N]`."""
+        """Return the value of the best move on `[N, 16]` boards, at least 0; 0 if the game is over: `[N]`."""
         legal = legal_moves(boards)
         worth = np.zeros(len(boards))
         running = np.flatnonzero(legal.any(axis=1) & (boards.max(axis=1, initial=0) <= self.largest_exponent))
@@ -72,7 +72,7 @@ class Judge:
 
 
 def local_judge(spec: str) -> Judge:
-    """The local player of a spec, as a judge.
+    """Make a judge of the local player of a spec.
 
     Raises:
         UsageError: the player is unknown, or it does not value moves.
@@ -80,7 +80,7 @@ def local_judge(spec: str) -> Judge:
     contender = local_player(spec)
     player = contender.player
     if not isinstance(player, ValuingPlayer):
-        raise UsageError(f"{contender.title} cannot judge: it has no method action_values")
+        raise UsageError(f"{contender.title} cannot be a judge: it has no method action_values")
     return Judge(
         contender.title,
         contender.sha256,
@@ -93,13 +93,13 @@ def local_judge(spec: str) -> Judge:
 
 
 def served_judge(client: Client, selected: ServedModel) -> Judge:
-    """A served model version, as a judge.
+    """Make a judge of a served model version.
 
     Raises:
-        UsageError: it is a player that does not value moves.
+        UsageError: the version is a player that does not value moves.
     """
     if selected.is_player and not selected.value_unit:
-        raise UsageError(f"{selected.title} cannot judge: it does not value moves")
+        raise UsageError(f"{selected.title} cannot be a judge: it does not value moves")
     return Judge(
         selected.title,
         selected.sha256,
@@ -119,5 +119,5 @@ def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) ->
     answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
-    is_known = np.isfinite(worth).any(axis=1, keepdims=True)  # a table may know the move, and no values
+    is_known = np.isfinite(worth).any(axis=1, keepdims=True)  # a table may give a move without values
     return Opinion(answers.moves, np.where(is_known, worth, 0).astype(np.float64))

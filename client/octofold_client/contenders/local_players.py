@@ -1,4 +1,4 @@
-"""Local players, which run in this process and are named by specs such as `expectimax:depth=2`."""
+"""Local players. They run in this process and are named by specs such as `expectimax:depth=2`."""
 
 import hashlib
 import json
@@ -33,10 +33,10 @@ class LocalContender:
         own = getattr(player, "sha256", None)
         self.player = player
         self.names_itself = own is not None
-        """Whether the player has its own digest; its name is then complete, too."""
+        """Whether the player has its own digest. If so, its name is also complete."""
         self.package_version = package_version
         self.spec = spec
-        # Before it plays, because a player may learn or cache something during its games.
+        # Computed before the games, because a player may learn or cache something in them.
         self.sha256: str | None = source_digest(player) if own is None else own
         """The player's own digest, or that of its source and options; None if unknown."""
         # The name of a player without its own digest may leave out its options.
@@ -63,7 +63,7 @@ Contender = ServedModel | LocalContender
 
 
 def source_digest(player: object) -> str | None:
-    """The SHA-256 of the source of a player's modules and of its attributes, in hexadecimal.
+    """Return the SHA-256 of the source of a player's modules and of its attributes, in hexadecimal.
 
     The modules are those of its class and of the bases of the class. Other files that they use do not count.
 
@@ -90,7 +90,7 @@ def _path_text(value: object) -> str:
 def _check(player: object) -> None:
     kind = player.__name__ if isinstance(player, type) else type(player).__name__
     if isinstance(player, type):
-        raise EvaluationError(f"{kind} is a class: evaluate an instance of it, such as {kind}()")
+        raise EvaluationError(f"the player must be an instance, got the class {kind}: evaluate {kind}()")
     if not callable(getattr(player, "next_moves", None)):
         raise EvaluationError(f"{kind} is not a player: it has no method next_moves(boards)")
     name = getattr(player, "name", None)
@@ -99,7 +99,7 @@ def _check(player: object) -> None:
 
 
 def local_player(spec: str) -> LocalContender:
-    """The player that a spec means, see `octofold_game.player_specs`.
+    """Load the player of a spec, see `octofold_game.player_specs`.
 
     Raises:
         UsageError: the player or an option is unknown, or a value is invalid.
@@ -115,6 +115,6 @@ def local_player(spec: str) -> LocalContender:
 
 
 def is_spec(text: str) -> bool:
-    """Whether a text names a local player, and not a model; with a version, such as `ntuple:2`, a model."""
+    """Return whether a text names a local player. With a version, such as `ntuple:2`, it names a model."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names

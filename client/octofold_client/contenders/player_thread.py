@@ -15,14 +15,14 @@ from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted
 
 BOARDS_AT_ONCE = 32
-"""Most boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
+"""Maximum number of boards in a slice. A search of many boards may take minutes, and stops between slices."""
 _SLICE_SECONDS = 3.0
-"""Slices that take longer become smaller, but no core stays without a board. A network asked about few boards
-takes longer for each, so slices do not shrink sooner."""
+"""Slices that take longer become smaller, but each core keeps a board. They do not shrink sooner, because a
+network takes longer for each board of a small slice."""
 
 
 class PlayerThread:
-    """An evaluation's `MoveSource` of a local player, with its own thread; a context manager.
+    """A local player as a `MoveSource` of an evaluation, with its own thread; a context manager.
 
     Leaving the block stops the player after the current slice. `clock` measures slices, in seconds.
     """

@@ -1,7 +1,7 @@
 """The models of a server as players, and the selection of a version.
 
-The selection happens once, before the work starts. A misspelled name fails early, with the known names, and
-one version plays all games of an evaluation even if a newer one is published in the meantime.
+Selection happens once, before the work starts. So a misspelled name fails early, with a list of the known
+names. One version plays all games of an evaluation, even if a newer one is published in the meantime.
 """
 
 import time
@@ -21,7 +21,7 @@ from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
 
 LOAD_SECONDS = 300.0
-"""Loading hashes the tables of a player, which may have gigabytes."""
+"""Time limit for loading a player. The server hashes its tables, which may have gigabytes."""
 
 FIRST_BOARD = np.array([[1, 1, *[0] * 14]], np.uint8)
 
@@ -35,7 +35,7 @@ class ServedModel:
 
     @property
     def title(self) -> str:
-        """Name for people."""
+        """Name and version for people."""
         return f"{self.model} version {self.version.version}"
 
     @property
@@ -45,7 +45,7 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the votes of its views decide, not their mean; assumed of a network without a card."""
+        """Whether the views of the model vote, instead of averaging. Assumed of a network without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
@@ -69,7 +69,7 @@ class ServedModel:
         return self.version.precision, short_digest(self.sha256)
 
     def check(self, answer: NextMoves) -> NextMoves:
-        """The same answer, if this version's files made it.
+        """Return the answer if this version's files made it.
 
         Raises:
             OtherEvaluation: other files of the same name and version made it.
@@ -81,18 +81,18 @@ class ServedModel:
             for precision, digest in (self._made_by, (answer.precision, answer.digest))
         )
         raise OtherEvaluation(
-            f"another player answers now: {found}, not {wanted}. Nothing of its answers is kept; serve the "
-            "same files again to go on with the same command, or begin anew in another folder"
+            f"a different player answers now: {found}, expected {wanted}. Its answers were dropped. Serve "
+            "the same files and repeat the command, or start over in another folder"
         )
 
 
 class ServedSource:
-    """An evaluation's `MoveSource` of one model version."""
+    """A served model version as a `MoveSource` of an evaluation."""
 
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target
         self.server_version = client.server_version
-        # Without retries, because another server may answer.
+        # No retries, because another server may answer.
         self.ask = client.source_of(served.model, served.version.version, NO_RETRY, served.check)
 
 
@@ -104,7 +104,7 @@ class RemotePlayer:
         self._client = client
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The moves for boards `[N, 16]`: `[N]`, -1 if the game is over.
+        """Return the moves for boards `[N, 16]`: `[N]`, -1 if the game is over.
 
         Raises:
             OctofoldError: the call failed.
@@ -115,17 +115,17 @@ class RemotePlayer:
 def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
-    """The models of a server, after loading the player `name` if the server loads it on demand.
+    """Return the models of a server, after loading the player `name` if the server loads it on demand.
 
     Args:
         client: the client of the server.
-        models: its models so far.
+        models: the models that the server has reported.
         name: the name of a model.
-        version: one of its versions; empty for the newest.
-        on_wait: told the name of a player once if it has to be loaded.
+        version: version of the model; empty for the newest.
+        on_wait: called once with the name of the player, if it must be loaded.
 
     Raises:
-        Unavailable: it was not loaded in time.
+        Unavailable: the player was not loaded in time.
     """
     end = time.monotonic() + LOAD_SECONDS
     if _is_unloaded(models, name, version):
@@ -133,11 +133,11 @@ def load_player(
     while _is_unloaded(models, name, version):
         try:
             client.begin_next_moves(FIRST_BOARD, model=name, version=version, retry=NO_RETRY).result()
-        except Unavailable:  # the question starts the loading
+        except Unavailable:  # the call starts the loading
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
-        except UnknownModel:  # it cannot be loaded; `select` says why
+        except UnknownModel:  # the player cannot be loaded; `select` explains why
             return client.list_models()
         models = client.list_models()
     return models
@@ -158,7 +158,7 @@ def _is_unloaded(models: Sequence[Model], name: str, version: str) -> bool:
 
 
 def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:
-    """The version that answers a call with this `name` and `version`.
+    """Return the version that answers a call with this `name` and `version`.
 
     An empty name means the default model, and an empty version means the newest ready version.
 

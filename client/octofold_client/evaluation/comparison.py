@@ -36,18 +36,18 @@ class Comparison:
     """`[N]`; element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
-    """Why nothing is compared: games of a side are missing; empty if none are."""
+    """Why nothing is compared: a side lacks games. Empty if no side does."""
     interval: Interval | None
     """95% interval of the plain difference, second minus first. None for too few games, and if the results
-    decided on the number of games."""
+    decided when to stop."""
     bets: Bets | None
-    """The bets of the sequential test; None for too few games, and in a league that is looked at once."""
+    """The bets of the sequential test. None for too few games, and in a league that is checked only once."""
     bets_interval: Interval | None
-    """95% interval of the capped difference, at any look."""
+    """95% interval of the capped difference, valid at any look."""
     stopped: bool = False
     """Whether the results decided on the number of games."""
     question: Question | None = None
-    """What was asked; None: which of them is better."""
+    """The question; None asks which player is better."""
     finding: Finding | None = None
     """The answer to the question; None without one, and for too few games."""
     capped: bool = True
@@ -55,10 +55,10 @@ class Comparison:
     corrected_for: int = 1
     """Number of comparisons for which the intervals are corrected."""
     p_value: float | None = None
-    """Corrected as the plain interval; None if it was not computed."""
+    """P-value of the plain difference, corrected like its interval; None if it was not computed."""
     without_luck: tuple[float, Interval] | None = None
-    """The difference of the averages without the luck of the tiles, with its interval, where there is a plain
-    one; None if luck is not taken out."""
+    """The difference of the averages without the luck of the tiles, with its interval. None if luck is not
+    taken out, or if the plain difference has no interval."""
 
     @classmethod
     def of(
@@ -77,7 +77,7 @@ class Comparison:
             first: the first player, A of the question.
             second: the second player.
             stopped: whether the results decided on the number of games.
-            question: what is asked.
+            question: the question about the two players.
             cap: the largest score that counts in bets, from `sequential.cap_of`; None for all.
             pairs: number of comparisons that are made. If there are more than one, the plain interval is left
                 to `contest.pair_differences`.
@@ -126,14 +126,14 @@ class Comparison:
 
     @property
     def shown(self) -> tuple[float, Interval | None]:
-        """The difference that decides, second minus first, with its interval; the capped one if `stopped`."""
+        """The difference that decides, second minus first, with its interval. It is capped if `stopped`."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
 
     @property
     def lead(self) -> tuple[str, str, float, Interval | None]:
-        """The better player, the other one, and `shown` from its point of view."""
+        """The better player, the other player, and the difference and interval as seen by the better one."""
         return self._turned(*self.shown)
 
     def _turned(
@@ -146,18 +146,18 @@ class Comparison:
 
     @property
     def won_by_second(self) -> float:
-        """Share of the games in which the second player scored more; equal scores count half."""
+        """Share of the games in which the second player scored more. Equal scores count half."""
         return float(np.mean((np.sign(self.second_scores - self.first_scores) + 1) / 2))
 
     @property
     def won_interval(self) -> Interval:
-        """95% interval of `won_by_second`; equal scores make it vary less than a share does."""
+        """95% interval of `won_by_second`. Equal scores vary less than wins and losses, so it is too wide."""
         games = len(self.first_scores)
         return share_interval(self.won_by_second * games, games)
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """The share of the games above the cap with its 95% interval, by the name of the player."""
+        """Each player's share of games above the cap with its 95% interval, by name."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -178,7 +178,7 @@ class Comparison:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval of the difference that decides excludes zero."""
+        """Whether the interval of `shown` excludes zero."""
         if self.unfinished:
             return False
         _, interval = self.shown
@@ -186,17 +186,17 @@ class Comparison:
 
     @property
     def answer(self) -> bool | None:
-        """The answer to the question; None if it is open, or if nothing special was asked."""
+        """The answer to the question; None if it is undecided, or without a question."""
         return None if self.finding is None else self.finding.yes
 
     @property
     def decided(self) -> bool:
-        """Whether the question is answered, or without one, whether the interval excludes zero."""
+        """Whether the question is answered. Without a question: whether the interval excludes zero."""
         return self.clear if self.question is None else self.answer is not None
 
     @property
     def sentence(self) -> str:
-        """The result in words: the answer to a question, the plain difference, the capped one."""
+        """The result in words: the answer to the question, the plain difference and the capped difference."""
         told = self._plain_in_words, self._without_luck_in_words, self._capped_in_words
         said = [self.unfinished] if self.unfinished else list(told)
         if self.question is not None:
@@ -233,7 +233,7 @@ class Comparison:
 
     @property
     def _capped_in_words(self) -> str:
-        """The bets: up to which score they count, and what they tell."""
+        """Describe the bets in words: up to which score they count, and their result."""
         if self.bets is None:
             return self._no_bets if self.stopped or self.question is not None else ""
         games = f"{counted(len(self.bets.first), 'game')} each"
@@ -265,7 +265,7 @@ class Comparison:
         return (
             f"{scope}, {self.second.name} scores {share} of the average of {self.first.name} "
             f"({low} to {high}; each limit is wrong in at most {self.finding.limit_error_rate:.1%} of all "
-            f"runs; {games})." + (" What lies above the cap is no part of the answer." if hidden else "")
+            f"runs; {games})." + (" Points above the cap do not count." if hidden else "")
         )
 
     @property
@@ -282,7 +282,7 @@ class Comparison:
 
     @property
     def _sameness(self) -> str:
-        """Whether both are one player, or as good as one."""
+        """Describe how far the two players are the same; empty if they clearly differ."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)
@@ -295,7 +295,7 @@ class Comparison:
         rarest = 1 - ERROR_RATE ** (1 / games)
         return (
             f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they "
-            f"are none, they differ in less than {100 * rarest:.2g}% of all games (95% confidence)."
+            f"are not copies, they differ in less than {100 * rarest:.2g}% of all games (95% confidence)."
         )
 
     def to_json(self) -> dict[str, Any]:

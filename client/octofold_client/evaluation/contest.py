@@ -29,9 +29,9 @@ class Standing:
 
     side: Side
     scores: NDArray[np.int64]
-    """`[N]`: those of the games that count, in the order of their index."""
+    """`[N]`: the scores of the compared games, in the order of their index."""
     interval: Interval | None
-    """95% interval of the average alone; None for too few games, and if games are missing."""
+    """95% interval of this average alone. None for too few games, and if games are missing."""
     adjusted: AdjustedAverage | None
     """The average without the luck of the tiles; None if it is not taken out."""
     rank: tuple[int, int] | None
@@ -44,7 +44,7 @@ class Standing:
 
     @property
     def rank_in_words(self) -> str:
-        """Such as "1" or "2 to 3"; empty without a rank."""
+        """The rank in words, such as "1" or "2 to 3"; empty without a rank."""
         if self.rank is None:
             return ""
         best, worst = self.rank
@@ -58,7 +58,7 @@ class Contest:
     standings: tuple[Standing, ...]
     """In the order in which the players were given."""
     pairs: tuple[Comparison, ...]
-    """Every two of them, in the order of `itertools.combinations`."""
+    """The comparison of each pair of players, in the order of `itertools.combinations`."""
 
     @classmethod
     def of(
@@ -74,7 +74,7 @@ class Contest:
         Args:
             sides: the sides; their names differ.
             stopped: whether the results decided on the number of games.
-            question: what is asked about two sides.
+            question: the question about two sides.
             capped: whether bets count scores only up to a cap.
 
         Raises:
@@ -94,7 +94,7 @@ class Contest:
 
     @property
     def ranked(self) -> list[Standing]:
-        """The standings, the highest average first; those without one last."""
+        """The standings in descending order of the average. Players without an average come last."""
         return sorted(self.standings, key=lambda standing: -(standing.average or 0.0))
 
     @property
@@ -113,7 +113,7 @@ class Contest:
 
     @property
     def answer(self) -> bool | None:
-        """The answer to the question about two players; None if it is open, or if nothing was asked."""
+        """The answer to the question about two players; None if it is undecided, or without a question."""
         return self.pairs[0].answer
 
     def to_json(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Difference:
 
     interval: Interval
     p_value: float
-    """The probability of a difference as clear as this in any pair, if all players were equal."""
+    """The probability that some pair differs as clearly as this one, if all players were equal."""
 
 
 def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:

@@ -20,7 +20,7 @@ JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
 Rows = list[tuple[str, ...]]
 """The cells of a table; the first row are its headings."""
 _MOST_NAMED = 3
-"""Pairs that a sentence names."""
+"""Maximum number of pairs that a sentence names."""
 
 
 def markdown(contest: Contest) -> str:
@@ -59,14 +59,14 @@ def write_files(contest: Contest, folder: Path) -> None:
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
-    """What the tables say about each player."""
+    """Return the names of the figures that the tables show for each player."""
     adjusted = any(standing.adjusted is not None for standing in contest.standings)
     without = ("without luck", "its interval") if adjusted else ()
     return ("average score", "95% interval", *without, "median", "best")
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """The `number` figures of `_headings` for a player; nothing if games are missing."""
+    """Return the figures of a player under `_headings`, `number` of them; empty if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
@@ -123,7 +123,7 @@ def _explained(contest: Contest) -> str:
         return "Nothing is compared."
     stopped = pairs[0].stopped
     valid = (
-        "The intervals of the differences and the ranks are right together"
+        "The intervals of the differences and the ranks are valid together"
         + (
             ", at any look, corrected by Bonferroni."
             if stopped
@@ -144,7 +144,7 @@ def _explained(contest: Contest) -> str:
 
 
 def _cap(pairs: Sequence[Comparison]) -> str:
-    """The cap of all pairs, and the shares of games above it."""
+    """Describe the cap of all pairs and the shares of games above it."""
     shares = {name: share for pair in pairs for name, share in pair.above_cap.items()}
     if not shares:
         return ""

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""The share of begun games that must have ended for a fit."""
+"""The fit needs this share of the begun games to have ended."""
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
 _MOST_AGES = 256
 """A sample of this size represents more running games."""
 _LONGEST = 14.0
-"""One game in a million lasts longer than the oldest one by this much of the cumulative hazard."""
+"""Distance in cumulative hazard from the oldest game to the end of the forecast. One game in a million lasts
+longer."""
 
 
 def seconds_left(

@@ -12,7 +12,7 @@ from octofold_game.contract.model import Interval
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""
 FEWEST = 10
-"""Fewer games have no interval of an average."""
+"""Minimum number of games for an interval of an average."""
 _FEW = 1_000
 """Maximum number of values for which the probability of the middle rank is computed from whole numbers."""
 
@@ -26,12 +26,11 @@ def standard_error(values: ArrayLike) -> float | None:
 
 
 def average_interval(values: ArrayLike) -> Interval | None:
-    """Student's interval of the average of `[N]` values, none negative; None for fewer than `FEWEST`.
+    """Return Student's interval of the average of `[N]` values, none negative; None for fewer than `FEWEST`.
 
     It is computed for the logarithm of the average: it ends at average * exp(± t * standard error / average).
-    So it never leaves the possible values, and it follows the skew of scores, which the usual interval,
-    average ± t standard errors, does not (`bench/strength/decisions.py`). For many games, both
-    are equal.
+    So it contains only possible values, and it follows the skew of scores. The usual interval, average ± t
+    standard errors, does neither (`bench/strength/decisions.py`). For many games, both are equal.
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)

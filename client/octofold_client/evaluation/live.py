@@ -1,4 +1,4 @@
-"""Shows a running evaluation to others: a file beside its results with the games that are being played.
+"""Writes the games in progress into a file beside the results, so that others can watch an evaluation.
 
 The page of `octofold-serve` reads it, and so may any program. It is replaced as a whole twice a second,
 so a reader never sees half of it.
@@ -19,27 +19,27 @@ from octofold_client.evaluation.lockstep import PlayedBatch
 
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0
-"""The moves per second are measured over about this time."""
+"""Length of the period over which the moves per second are measured."""
 
 MAX_BOARDS = 24
-"""Games whose boards are written: those that began first."""
+"""Maximum number of games whose boards are written. The games that began first are chosen."""
 
 MAX_SCORES = 4096
-"""Running games whose scores and largest tiles are written."""
+"""Maximum number of running games whose scores and largest tiles are written."""
 
 
 class LiveFile:
     """Writes the file while an evaluation goes on; a context manager.
 
-    The last file, written when the block ends, contains no running game. An evaluation that never began
-    leaves the file as it is: it may be that of another one.
+    The last file, written when the block ends, contains no running game. An evaluation that never began does
+    not write the file, which may belong to another evaluation.
 
     Args:
         folder: the result folder.
         player: the player's name.
         seed: seed of the games.
         games: number of games to play.
-        clock: seconds since some moment.
+        clock: returns the time in seconds, from any start.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LiveFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Say that no game is running any more."""
+        """Write a last file in which no game is running."""
         if self._begun and self._file.exists():
             self._write([])
 
@@ -75,7 +75,7 @@ class LiveFile:
         self._finished = finished
 
     def update(self, step: PlayedBatch) -> None:
-        """Count one step and, if the last file is old enough, write another."""
+        """Count one step, and write the file again if the last one is old enough."""
         self._finished += len(step.finished)
         self._moves += step.moves
         now = self._clock()

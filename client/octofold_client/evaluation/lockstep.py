@@ -26,15 +26,16 @@ from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
 SLICE_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
-"""How long to ask a server again that is unavailable, such as one that restarts."""
+"""Time for which an unavailable server, such as one that restarts, is asked again."""
 FULL_SECONDS = 60.0
-"""How long at least to ask full servers again without an answer; a queue may be too small for a group."""
+"""Minimum time for which full servers are asked again without an answer; a queue may be too small for a
+group."""
 _CALLS = 2
-"""Groups that a server has at a time."""
+"""Number of groups that one server works on at a time."""
 
 
 class PendingMoves(Protocol):
-    """An answer that may still be on its way; it makes no retries, for which all others would wait."""
+    """An answer that may still be on its way. It makes no retries, which would delay all other games."""
 
     def result(self) -> NextMoves:
         """Wait for the answer and return it, or raise the error of the call."""
@@ -79,10 +80,10 @@ class PlayedBatch:
     """The result of one answered batch, or of several."""
 
     moves: int
-    """Moves made, one for each board of the batch."""
+    """Number of moves made, one for each board of the batch."""
     finished: list[Episode]
     running: int
-    """Games now running, in all groups."""
+    """Number of games now running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
     running_games: Callable[[], RunningGames]
@@ -92,7 +93,7 @@ class PlayedBatch:
     unfinished: Callable[[], list[Episode]] = list
     """Copies the games that have begun and not finished; valid until the next step."""
     requests: int = 1
-    """Answered calls; several if the step sums up the steps of another program."""
+    """Number of answered calls. It is above 1 if the step sums up several steps of another program."""
 
 
 @dataclass(frozen=True)
@@ -107,19 +108,19 @@ class _Server:
     ask: Ask
     number: int
     answered: int = 0
-    """Boards answered so far; of two free servers, the one with more is faster."""
+    """Number of boards answered so far. Of two free servers, the one with the larger number is faster."""
     in_flight: int = 0
     failures: int = 0
-    """In a row. Until it answers, a server that has failed gets one group at a time."""
+    """Number of failures in a row. After a failure, the server gets one group at a time until it answers."""
     failing_since: float = 0.0
-    """When the first of these failures came, by the monotonic clock."""
+    """Time of the first of these failures, by the monotonic clock."""
     asked_again: float = 0.0
-    """When it may be asked again, by the monotonic clock."""
+    """Earliest time of the next attempt, by the monotonic clock."""
     lost: bool = False
-    """Whether it is never asked again."""
+    """Whether the server was given up."""
 
     def is_ready(self, now: float) -> bool:
-        """Whether it may get a group, if it has room for one."""
+        """Return whether the server may get a group, if it has room for one."""
         return now >= self.asked_again and not (self.failures and self.in_flight)
 
 
@@ -151,14 +152,15 @@ def play(
         parallel: maximum number of games at a time, at least 1.
         largest_exponent: a game ends when it exceeds this exponent.
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
-        on_lost: called with the index of a server that begins to fail and the error, if other servers are
+        on_lost: called with the index of a server that begins to fail and its error, if other servers are
             left.
         on_left: called at the end, whatever its cause, with the games that have begun and not finished.
-        ask_again: when to ask a server again that was full or unavailable; after the last attempt, as often
-            as before it.
-        patience_seconds: how long to ask a server again that is unavailable; the games end when all servers
-            have been unavailable for so long.
-        full_seconds: how long to ask full servers again without an answer, if that is longer.
+        ask_again: when to ask a full or unavailable server again. After its last attempt, the same pause is
+            repeated.
+        patience_seconds: how long to ask an unavailable server again. The games end when all servers have
+            been unavailable for this long.
+        full_seconds: how long to ask full servers again without an answer, if this is longer than
+            `patience_seconds`.
 
     Raises:
         BrokenAnswer: a move is illegal.
@@ -172,7 +174,7 @@ def play(
             server, group, answer = table.next_answer(while_waiting)
             try:
                 answered = answer.result()
-            except (BrokenAnswer, EvaluationError):  # no other server or attempt could mend it
+            except (BrokenAnswer, EvaluationError):  # another server or attempt would fail, too
                 raise
             except OctofoldError as error:
                 table.make_ready(group)  # any server may get the same boards
@@ -185,7 +187,7 @@ def play(
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
             table.make_ready(group)
-            table.send()  # first of all, so that the server has work
+            table.send()  # before everything else, so that the server has work
             yield table.step(group, answered, finished)
     finally:
         on_left(table.unfinished())
@@ -203,7 +205,7 @@ class _Table:
         largest_exponent: int,
         patience: _Patience,
     ) -> None:
-        # Indices are taken one by one: a million of them may wait.
+        # Indices are read one by one, because a million of them may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
@@ -271,20 +273,20 @@ class _Table:
         self._last_answer = time.monotonic()
 
     def back_off(self, server: _Server, error: OctofoldError) -> bool:
-        """Do not ask a server for a while, or never again.
+        """Pause calls to a server after an error, or give the server up.
 
         Returns:
-            Whether it begins to fail and others are left.
+            Whether this is the first failure in a row and other servers are left.
 
         Raises:
-            OctofoldError: it was the last one, or all have been full for too long.
+            OctofoldError: this was the last server, or all servers have been full for too long.
         """
         now = time.monotonic()
-        if server.lost or now < server.asked_again:  # the other group that it had
+        if server.lost or now < server.asked_again:  # the server's other group failed, too
             return False
         if isinstance(error, QueueFull):
             server.failures = 0
-            waiting = self.in_flight > server.in_flight  # for the answer of another server
+            waiting = self.in_flight > server.in_flight  # another server owes an answer
             if not waiting and now - self._last_answer > self._patience.full_seconds:
                 raise error
         else:
@@ -298,7 +300,7 @@ class _Table:
         else:
             server.asked_again = now + wait
             over = server.failing_since + self._patience.seconds
-            if server.failures and now < over:  # it is asked once more when its time is over
+            if server.failures and now < over:  # the server gets one more attempt when its time is over
                 server.asked_again = min(server.asked_again, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error
@@ -309,7 +311,7 @@ class _Table:
         return server.failures > 0 and now - server.failing_since >= self._patience.seconds
 
     def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
-        """The step for an answer to `group`."""
+        """Return the step for an answer to `group`."""
         boards = group.episodes.boards
         return PlayedBatch(
             moves=len(answered.moves),
@@ -323,7 +325,7 @@ class _Table:
         )
 
     def _slice_seconds(self) -> float:
-        """Time to wait for an answer until something else may be due."""
+        """Return how long to wait for an answer before other work may be due."""
         if not self.ready:
             return SLICE_SECONDS
         now = time.monotonic()

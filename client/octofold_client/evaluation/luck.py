@@ -1,17 +1,17 @@
-"""Takes the luck of the tiles out of scores: the average stays the same, and varies less.
+"""Takes the luck of the tiles out of scores: the average stays the same, and the scores vary less.
 
     board --(move, reward)--> afterstate --(new tile)--> board ...
 
 A value function says how many points are still expected on a board. The luck of a tile is the value of its
-board less the mean over all tiles that could have come. Its expected value is 0 whoever plays and however
-wrong the values are, because the tile is drawn after the move. So the score less the luck has the same
-expected value as the score, and most of its variance is gone if the values are good. This is the estimate of
-Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction Technique for Agent Evaluation
-in Imperfect Information Games" (AAAI 2018), with chance alone.
+board minus the mean value over all possible tiles. Its expected value is 0 for every player and every value
+function, because the tile is drawn after the move. So the score minus the luck has the same expected value as
+the score. With good values, it varies much less. This is the estimate of Burch, Schmid, Moravcik, Morrill and
+Bowling, "AIVAT: A New Variance Reduction Technique for Agent Evaluation in Imperfect Information Games" (AAAI
+2018), applied to chance alone.
 
-Two limits keep an adjusted score in a known range, as bets need it (`sequential.py`). A tile is left out if
-it, or another one in its place, would bring the luck above the score so far or outside of a window around 0.
-That is known before the tile comes, so the expected value stays. `bench/strength/luck.py` measures the rest.
+Bets need adjusted scores in a known range (`sequential.py`), so two limits apply. A tile does not count if
+any possible tile in its place would bring the luck above the current score or outside a window around 0. This
+is known before the tile is drawn, so the expected value stays. `bench/strength/luck.py` measures the effect.
 """
 
 import hashlib
@@ -38,15 +38,15 @@ from octofold_client.evaluation.result_folder import ResultFolder
 COEFFICIENTS: NDArray[np.float64] = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 )
-"""`[K]`: by how much luck may be multiplied. A player that is weaker or stronger than the values assume gains
-or loses less or more by a tile. Other games than those that are adjusted choose one of them."""
+"""`[K]`: factors by which the luck may be multiplied. A weaker or stronger player gains or loses less or more
+by a tile than the values assume. The factor of a game is chosen by other games, not by the game itself."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
-"""The window of the luck of a game, below and above 0, as multiples of the value of the start."""
+"""Limits of the luck of a game below and above 0, as multiples of the value of the start."""
 FEWEST = 20
-"""Fewer games are not adjusted: half of them choose the coefficient of the other half."""
+"""Minimum number of games for an adjustment. Half of the games choose the coefficient of the other half."""
 FILE = "luck.npz"
 POINTS = "points"
-"""The only unit of values that luck can have, which is that of scores."""
+"""The unit of scores, the only one in which luck can be measured."""
 _POSITIONS_AT_ONCE = 1 << 13
 _GAMES_AT_ONCE = 256
 _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
@@ -54,7 +54,7 @@ _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
 
 @dataclass(frozen=True)
 class Luck:
-    """The luck in some games by one value function, for each of `COEFFICIENTS`."""
+    """The luck of some games by one value function, for each of `COEFFICIENTS`."""
 
     values: str
     """The name of the value function."""
@@ -62,7 +62,7 @@ class Luck:
     start: float
     """The value at the start of a game."""
     games: NDArray[np.int64]
-    """`[N]`: the indices of the games, rising."""
+    """`[N]`: the indices of the games, in ascending order."""
     taken: NDArray[np.float64]
     """`[N, K]`: the luck to subtract from the score."""
 
@@ -73,24 +73,24 @@ class Luck:
 
     @property
     def whole(self) -> NDArray[np.float64]:
-        """`[N]`: the luck in points of the values, up to its limits."""
+        """`[N]`: the luck in points, up to its limits, before it is multiplied by a coefficient."""
         return self.taken[:, int(np.flatnonzero(COEFFICIENTS == 1)[0])]
 
     def first(self, number: int) -> "Luck":
-        """The luck of the first games."""
+        """Return the luck of the first `number` games."""
         return self.of(self.games[:number].tolist())
 
     @property
     def most(self) -> NDArray[np.float64]:
-        """`[K]`: by how much an adjusted score can exceed the score."""
+        """`[K]`: the most by which an adjusted score can exceed the score."""
         return COEFFICIENTS * self.start * BAD_LUCK
 
     def allowed(self, scores: NDArray[np.float64], cap: float = np.inf) -> NDArray[np.bool_]:
-        """`[K]`: which coefficients these games allow.
+        """Return which coefficients these games allow: `[K]`.
 
-        The value of the start may be at most an average score: values that are far too high for a player make
-        rare games so unlucky that a sample without one would choose wrongly, and its interval would be too
-        narrow.
+        The value of the start may be at most an average score. Values that are far too high for a player make
+        rare games extremely unlucky. A sample without such a game would choose a wrong coefficient and give
+        an interval that is too narrow.
 
         Args:
             scores: `[N]`, up to the cap.
@@ -103,7 +103,7 @@ class Luck:
 def variances(
     scores: NDArray[np.float64], lucks: Sequence[Luck], caps: Sequence[float] = (np.inf, np.inf)
 ) -> NDArray[np.float64]:
-    """The variance of the differences of two players' games for each pair of coefficients: `[K, K]`.
+    """Return the variance of the score differences of two players for each pair of coefficients: `[K, K]`.
 
     Args:
         scores: `[2, N]`, up to the caps.
@@ -127,7 +127,7 @@ def variances(
 
 
 def worth_in_words(worth: float) -> str:
-    """Number of plain games that each game is worth, such as "1.9 times"; empty if that rounds to 1.0."""
+    """Return how many plain games each game is worth, such as "1.9 times"; empty if this rounds to 1.0."""
     return f"{worth:.1f} times" if worth >= 1.05 else ""
 
 
@@ -141,11 +141,11 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """How many plain games would be needed for each game, for an interval as narrow."""
+    """Number of plain games for each game that would give an interval of the same width."""
 
     @property
     def note(self) -> str:
-        """What it is, in words; empty if the games are worth hardly more."""
+        """A sentence about the adjustment; empty if a game is worth hardly more than a plain game."""
         if not (times := worth_in_words(self.worth)):
             return ""
         return (
@@ -170,7 +170,7 @@ class AdjustedAverage:
 
 
 def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
-    """The scores `[N]` of a player less their luck, see `adjusted_pair`."""
+    """Return the scores `[N]` of a player minus their luck, as in `adjusted_pair`."""
     no_luck = replace(luck, start=0.0, taken=np.zeros_like(luck.taken))
     both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (no_luck, luck))
     adjusted: NDArray[np.float64] = both[1]
@@ -178,10 +178,11 @@ def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64
 
 
 def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[np.float64]:
-    """The scores `[2, N]` of two players in the same games less their luck.
+    """Return the scores `[2, N]` of two players in the same games, minus their luck.
 
-    The coefficients of every second game are those that leave the least variance of the differences in the
-    others. So no game has a say in its own adjustment, and the expected value of each is that of its score.
+    Each half of the games, those at even and those at odd positions, chooses the coefficients of the other
+    half: those that leave the least variance of the differences. So no game influences its own adjustment,
+    and the expected value of each is that of its score.
     """
     adjusted = scores.astype(np.float64)
     for half in range(2):
@@ -197,14 +198,16 @@ def check_unit(judge: Judge) -> None:
     """Check that the values of a judge can take the luck out of scores.
 
     Raises:
-        UsageError: they are not points.
+        UsageError: the unit of the values is not points.
     """
     if judge.unit != POINTS:
-        raise UsageError(f"{judge.name} values boards in {judge.unit}; luck needs points")
+        raise UsageError(
+            f"{judge.name} values boards in {judge.unit}; --luck must be a judge that values them in points"
+        )
 
 
 def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] = lambda _: None) -> Luck:
-    """The luck in all finished games of a folder, which keeps it for the next time.
+    """Return the luck of all finished games of a folder, and save it in the folder for later calls.
 
     Args:
         folder: the games, and the file of their luck.
@@ -227,7 +230,7 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
             missing = {mark: episode for mark, episode in marked.items() if mark not in known}
             games += marked
             if missing:
-                known |= zip(missing, taken_from(list(missing.values()), judge, start), strict=True)
+                known |= zip(missing, luck_of_games(list(missing.values()), judge, start), strict=True)
                 progress(len(games))
     finally:
         if len(known) > before and judge.sha256 is not None:
@@ -238,15 +241,15 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     return Luck(judge.name, judge.sha256, start, np.array([game for game, _ in games], np.int64), taken)
 
 
-def taken_from(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArray[np.float64]:
-    """The luck in finished games for each of `COEFFICIENTS`: `[N, K]`.
+def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArray[np.float64]:
+    """Return the luck in finished games for each of `COEFFICIENTS`: `[N, K]`.
 
     Args:
         episodes: the games.
         judge: the value function.
         start: its value at the start of a game.
     """
-    taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the longest game first
+    taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # rows: the longest game first
     low, high = -COEFFICIENTS * start * BAD_LUCK, COEFFICIENTS * start * GOOD_LUCK
     for step in luck_by_move(episodes, judge):
         now = taken[: len(step.luck)]
@@ -265,9 +268,9 @@ class ScoreCurve(NamedTuple):
     expected: NDArray[np.float64]
     """`[M + 1]`: the score so far and the value of the board, after `i` moves and their tiles."""
     tiles: NDArray[np.float64]
-    """`[M + 1]`: what the tiles have added to the first expectation, which is their luck."""
+    """`[M + 1]`: what the tiles have added to the first expectation: their luck."""
     moves: NDArray[np.float64]
-    """`[M + 1]`: what the moves have added; mostly costs, if the values are those of a stronger player."""
+    """`[M + 1]`: what the moves have added. It mostly falls if the values are those of a stronger player."""
 
 
 def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
@@ -284,19 +287,19 @@ class LuckByMove(NamedTuple):
     """The luck of the new tiles that follow the same move number of several games."""
 
     scores: NDArray[np.int64]
-    """`[N]`: the scores by then."""
+    """`[N]`: the scores after the move."""
     expected: NDArray[np.float64]
-    """`[N]`: the mean value over all tiles that could have come."""
+    """`[N]`: the mean value over all possible tiles."""
     luck: NDArray[np.float64]
-    """`[N]`: that of the tile that came."""
+    """`[N]`: the luck of the new tile."""
     most: NDArray[np.float64]
-    """`[N]`: that of the best tile that could have come."""
+    """`[N]`: the luck of the best possible tile."""
     least: NDArray[np.float64]
-    """`[N]`: that of the worst."""
+    """`[N]`: the luck of the worst possible tile."""
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """For each move, the luck of the new tiles after it of the games that made it, the longest game first."""
+    """Yield for each move the luck of the next tiles in the games that made it, the longest game first."""
     waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
         waiting.append(tiles)
@@ -330,19 +333,19 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
 
 
 def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean value over all new tiles, from `[N, 2, 16]` values: `[N]`.
+    """Return the mean value over all new tiles, from `[N, 2, 16]` values: `[N]`.
 
     Raises:
         UsageError: a value is not finite.
     """
     means: NDArray[np.float64] = np.nanmean((values * _CHANCES).sum(axis=1), axis=1)
     if not np.isfinite(means).all():
-        raise UsageError("luck needs values that are finite numbers on every board")
+        raise UsageError("the values of the judge must be finite numbers on every board")
     return means
 
 
 def _start_value(judge: Judge) -> float:
-    """The mean value of the boards that games start with."""
+    """Return the mean value of the boards with which games start."""
     first = np.zeros((2, 16, 16), np.uint8)
     for tile in range(2):
         np.fill_diagonal(first[tile], tile + 1)
@@ -351,14 +354,14 @@ def _start_value(judge: Judge) -> float:
 
 
 def _mark(episode: Episode) -> int:
-    """What tells a game from another one with the same number."""
+    """Return a digest that tells a game from another one with the same number."""
     content = hashlib.blake2b(episode.start.tobytes(), digest_size=7)
     content.update(episode.moves)
     return int.from_bytes(content.digest())
 
 
 def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """The luck `[K]` that `_write` wrote for this value function, by the game and its mark; empty if none."""
+    """Return the saved luck `[K]` for this value function, by game and mark; empty without a file."""
     try:
         with np.load(file, allow_pickle=False) as kept:
             marks, taken = kept["marks"], kept["taken"]

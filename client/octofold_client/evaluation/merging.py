@@ -22,16 +22,16 @@ from octofold_client.provenance import runs_of
 from octofold_client.wording import counted, listed
 
 _MOST_TOLD = 5
-"""Missing slices that a message names."""
+"""Maximum number of missing slices that a message names."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the folders."""
+    """One of the folders to merge."""
 
     folder: ResultFolder
     conditions: Conditions
-    """Without the slice."""
+    """The conditions of the whole evaluation, without the slice."""
     slice: Slice
     card: Card | None
     server_version: str | None
@@ -41,7 +41,7 @@ class _Part:
     def of_folder(cls, path: Path) -> "_Part":
         folder, conditions = ResultFolder.of_evaluation(path)
         if conditions.slice is None:
-            raise EvaluationError(f"{path} is no slice of an evaluation")
+            raise EvaluationError(f"{path} is not a slice of an evaluation")
         if not folder.result.exists():
             raise EvaluationError(f"{path} is not finished: it has no result; run its command again")
         whole = replace(conditions, slice=None, games=conditions.slice.games)
@@ -62,14 +62,14 @@ def merge(
     """Write the evaluation whose slices are in `folders`; the folder `to` appears when it is complete.
 
     The games, the figures and the report are those of a single evaluation of all games. Only `run` differs:
-    it is the sum over the slices, and the record of the runs names those of every slice.
+    it is the sum over the slices. The record of runs lists the runs of all slices.
 
     Args:
         folders: result folders of all slices, in any order.
         to: the new folder; it must be missing or empty.
         check: called often; an exception from it ends the work, and `to` is as it was before.
         on_read: called with a number of games whenever some have been read.
-        values: whose values take the luck out of the average.
+        values: the value function by which luck is taken out of the average; None leaves it in.
 
     Raises:
         OtherEvaluation: the folders contain games of different conditions.
@@ -124,12 +124,12 @@ def _check_together(parts: Sequence[_Part]) -> None:
     for part in parts:
         if part.conditions != first.conditions:
             raise OtherEvaluation(
-                f"{part} and {first} are not of one evaluation: "
+                f"{part} and {first} belong to different evaluations: "
                 + differences(part.conditions, first.conditions)
             )
         if (part.slice.of, part.slice.games) != (first.slice.of, first.slice.games):
             raise OtherEvaluation(
-                f"{part} and {first} are not of one evaluation: slices {part.slice} and {first.slice}"
+                f"{part} and {first} belong to different evaluations: slices {part.slice} and {first.slice}"
             )
     for before, after in pairwise(parts):
         if before.slice == after.slice:
@@ -138,8 +138,9 @@ def _check_together(parts: Sequence[_Part]) -> None:
     if missing:
         told = listed(map(str, sorted(missing)[:_MOST_TOLD]))
         more = f" and {len(missing) - _MOST_TOLD:,} more" if len(missing) > _MOST_TOLD else ""
-        of = f"of {first.slice.of} of {counted(first.slice.games, 'game')}"
-        raise EvaluationError(f"no folder contains slice{'' if len(missing) == 1 else 's'} {told}{more} {of}")
+        subject, verb = ("slice", "is") if len(missing) == 1 else ("slices", "are")
+        games = counted(first.slice.games, "game")
+        raise EvaluationError(f"{subject} {told}{more} of {first.slice.of} {verb} missing ({games} in all)")
 
 
 def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
@@ -160,7 +161,7 @@ def _versions(parts: Sequence[_Part]) -> str | None:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
     """Yield a temporary folder, which takes the place of `path` when the block ends."""
-    path = path.resolve()  # where a link leads to, and a name for "."
+    path = path.resolve()  # follows a link, and gives "." a name
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     partial.mkdir()

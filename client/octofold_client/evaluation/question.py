@@ -1,4 +1,4 @@
-"""What a comparison is asked: whether a player is better or no worse than another, or as good as it."""
+"""The questions of a comparison: is a player better than another, no worse, or equally good?"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,24 +17,24 @@ class Finding:
     """The answer to a question, and the limits of the ratio from which it follows."""
 
     yes: bool | None
-    """None while it is open."""
+    """The answer; None while it is undecided."""
     ratio_interval: Interval
-    """The ratios of the averages, second over first, that are not refuted."""
+    """The ratios of the averages, second over first, that the bets have not ruled out."""
     limit_error_rate: float
-    """Each limit is wrong in at most this share of all runs."""
+    """Maximum probability that one of these limits is wrong."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Whether the second player is at most `margin` worse than the first, equal within it, or better by it.
+    """Asks whether the second player is no worse than the first, equal within `margin`, or better by it.
 
-    The answer follows from the ratios of the averages, second over first, that the bets have not refuted: yes
-    if the margin encloses all of them, no if it encloses none (Westlake, "Use of confidence intervals in
-    analysis of comparative bioavailability trials", 1972).
+    No worse means at most `margin` worse. The bets leave a range of ratios (second average over first). The
+    answer is yes if the margin contains the whole range, and no if it contains none of it (Westlake, "Use of
+    confidence intervals in analysis of comparative bioavailability trials", 1972).
     """
 
     margin: Fraction
-    """Share of an average score, below 1; 0 only for `BETTER`."""
+    """The margin as a share of the first player's average, below 1; 0 only for `BETTER`."""
     kind: str = NO_WORSE
     """`NO_WORSE`, `EQUAL` or `BETTER`."""
 
@@ -50,26 +50,26 @@ class Question:
 
     @property
     def ratios(self) -> Interval:
-        """The smallest and the largest ratio, second over first, that is a yes."""
+        """The smallest and the largest ratio, second over first, for which the answer is yes."""
         if self.kind == BETTER:
             return float(1 + self.margin), inf
         return float(1 - self.margin), float(1 / (1 - self.margin)) if self.kind == EQUAL else inf
 
     @property
     def margins(self) -> Interval:
-        """What a yes and a no, or for equality both sides of a yes, grant: see `Bets.ratio_limits`."""
+        """The margins of the two hypotheses that decide, as in `Bets.ratio_limits`."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 
     def answer(self, bets: Bets) -> Finding:
-        """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
+        """Return the answer after these bets. Yes and no each err in at most `ERROR_RATE` of all runs."""
         least, most = self.ratios
         low, high = limits = bets.ratio_limits(ERROR_RATE, self.margins)
         if least <= low and high <= most:
             return Finding(True, limits, ERROR_RATE)
         if self.kind != EQUAL:
             return Finding(False if high < least else None, limits, ERROR_RATE)
-        # A yes must pass both tests, so it errs no more often than one of them. A no must pass one of two.
+        # A yes needs both tests, so it is wrong no more often than one of them. A no needs one of two tests.
         low, high = limits = bets.ratio_limits(ERROR_RATE / 2, self.margins)
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 

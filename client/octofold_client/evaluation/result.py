@@ -32,7 +32,7 @@ class RunFigures:
     seconds: float
     requests: int
     queue_us: int
-    """Sum over the requests, as measured by the server."""
+    """Sum over the requests of their time in the queue, as measured by the server."""
     inference_us: int
 
     @classmethod
@@ -65,14 +65,14 @@ class Evaluation:
 
     conditions: Conditions
     games: Sequence[GameSummary]
-    """In the order of their index, including those of earlier runs."""
+    """The games in the order of their index, including those of earlier runs."""
     completeness: Completeness
     card: Card | None
     """The model card; None if the server could not read it, or if only the replays are left."""
     server_version: str | None
     """Version of the server's program, or all versions if they differed; None if unknown."""
     run: RunFigures | None
-    """None if only the replays are left."""
+    """Figures of the last run; None if only the replays are left."""
     adjusted: AdjustedAverage | None = None
     """The average without the luck of the tiles; None if it is not known."""
 
@@ -83,7 +83,7 @@ class Evaluation:
         on_game: Callable[[Episode], None] = lambda _: None,
         games: range | None = None,
     ) -> "Evaluation":
-        """The evaluation in a folder, from its replays; the arguments are those of `ResultFolder.read`.
+        """Read the evaluation in a folder from its replays; the arguments are those of `ResultFolder.read`.
 
         Raises:
             EvaluationError: the folder contains no finished games, or its result is damaged.
@@ -103,7 +103,7 @@ class Evaluation:
     def with_luck(
         self, folder: ResultFolder, values: Judge | None, progress: Callable[[int], None]
     ) -> "Evaluation":
-        """The same with the average without luck, if the games are finished and enough.
+        """Return this evaluation with the average without luck, if all games are finished and enough.
 
         Args:
             folder: its games.
@@ -115,7 +115,7 @@ class Evaluation:
         return self.adjusted_by(luck_in(folder, values, progress))
 
     def adjusted_by(self, luck: Luck) -> "Evaluation":
-        """The same with the average without this luck in its games, if they are finished and enough."""
+        """Return this evaluation with the average without this luck, if all games are finished and enough."""
         if self.completeness.missing or len(self.games) < FEWEST:
             return self
         adjusted = AdjustedAverage.of(
@@ -136,11 +136,11 @@ class Evaluation:
         return None if self.card is None else self.card.decision_rule
 
     def to_json(self) -> dict[str, Any]:
-        """The content of the result file."""
+        """Return the content of the result file."""
         return {**self._but_scores(), "scores": list(self._scores())}
 
     def write(self, folder: ResultFolder, report: str) -> None:
-        """Write the result file and the report, without the content of both in memory.
+        """Write the result file and the report. Memory never holds both texts.
 
         Raises:
             OSError: a file cannot be written.
@@ -197,7 +197,7 @@ def read_result(file: Path) -> dict[str, Any]:
         OSError: the file cannot be read.
     """
     try:
-        # Most of the file are the scores, which would take gigabytes as objects.
+        # Scores are most of the file. As Python objects, they would take gigabytes.
         raw: Any = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
         result = {name: msgspec.json.decode(value) for name, value in raw.items() if name != "scores"}
     except msgspec.ValidationError:

@@ -41,7 +41,7 @@ from octofold_client.wording import describe
 
 _ELSEWHERE = "choose another folder"
 MOST_GAMES = 2**63 - 1
-"""Games of a seed."""
+"""Number of games that a seed has."""
 
 
 @dataclass(frozen=True)
@@ -51,28 +51,28 @@ class Conditions:
     model: str
     version: str
     precision: str
-    """Empty for a local player."""
+    """Precision of the model; empty for a local player."""
     sha256: str | None
     """Digest of the model file from the card, or of a local player (`contenders/local_players.py`)."""
     seed: int
     slice: Slice | None = None
-    """The only games of the folder; None if they may be any games of the seed."""
+    """The slice that the folder holds; None if it may hold any games of the seed."""
     games: int | None = field(default=None, compare=False)
-    """Games 0 to `games` - 1 of the seed are planned, or the slice of them; None in older folders."""
+    """Games 0 to `games` - 1 of the seed are planned, or a slice of them. None in older folders."""
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
-        """The conditions of games by this contender, or of a slice of them."""
+        """Return the conditions of games by this contender, or of a slice of them."""
         version = contender.version
         part, planned = (games, games.games) if isinstance(games, Slice) else (None, games or None)
         return cls(contender.model, version.version, version.precision, contender.sha256, seed, part, planned)
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> "Conditions":
-        """The conditions that `to_json` gave.
+        """Read the conditions that `to_json` returned.
 
         Raises:
-            msgspec.ValidationError: these are no conditions.
+            msgspec.ValidationError: the content is not the conditions of games.
             EvaluationError: its slice does not exist.
         """
         return msgspec.convert(content, cls)
@@ -95,7 +95,7 @@ class Conditions:
         return None if self.games is None else range(self.games)
 
     def completeness(self, finished: Collection[int], running: Collection[int] = ()) -> Completeness:
-        """Whether the games are finished, from the indices of those that are, and of those that still run."""
+        """Return whether the planned games are finished, given the indices of finished and running games."""
         planned = self.planned
         games = range(MOST_GAMES) if planned is None else planned
         ended, left = (
@@ -105,7 +105,7 @@ class Conditions:
         return Completeness.of(planned, len(ended), len(left), max([*ended, *left], default=-1))
 
     def to_json(self) -> dict[str, Any]:
-        """The conditions as plain JSON values; without what is None but the digest."""
+        """Return the conditions as plain JSON values. Fields that are None are left out, except `sha256`."""
         content = asdict(self)
         return {name: value for name, value in content.items() if value is not None or name == "sha256"}
 
@@ -142,7 +142,7 @@ class ResultFolder:
         """
         try:
             content = json.loads(self._conditions.read_text())
-            json.dumps(content, ensure_ascii=False).encode()  # what can be read can be written
+            json.dumps(content, ensure_ascii=False).encode()  # rejects text that could not be written again
             return Conditions.of_json(content)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -158,9 +158,9 @@ class ResultFolder:
         Raises:
             FolderInUse: another program has opened the folder.
             OtherEvaluation: its games were played under other conditions.
-            EvaluationError: the folder cannot be written, contains something else than games, or replays
-                without conditions.
-            ReplayError: a replay file is damaged, or contains a game twice or of another seed.
+            EvaluationError: the folder cannot be written, contains other files than those of an evaluation,
+                or contains replays without conditions.
+            ReplayError: a replay file is damaged, or contains a game twice or a game of another seed.
         """
         check_writable(self.path)
         self._check_is_ours()
@@ -194,7 +194,7 @@ class ResultFolder:
                 and (before.games or 0) > (conditions.games or 0)
                 and not before.completeness([each.game for each in games]).missing
             ):
-                planned = before  # the result of more games stays
+                planned = before  # keep the result of the larger number of games
             if before is None or before.games != planned.games:
                 self.write_conditions(planned)
             yield KeptGames(games, order, writer, self, planned)
@@ -202,11 +202,11 @@ class ResultFolder:
     def read(
         self, on_game: Callable[[Episode], None] = lambda _: None, games: range | None = None
     ) -> tuple[list[GameSummary], Completeness]:
-        """The planned games that are finished, in the order of their indices, and whether these are all.
+        """Return the finished games in the order of their indices, and whether all are finished.
 
         Args:
             on_game: called with each of these games, in the order in which they finished.
-            games: read only these of the games.
+            games: indices of the games to read; None for all.
 
         Raises:
             EvaluationError: the folder contains no evaluation.
@@ -224,7 +224,7 @@ class ResultFolder:
         if games is not None:
             return table, Completeness.of(games, len(table), 0, games.stop - 1)
         finished, running = {each.game for each in table}, set[int]()
-        # A file that is being replaced, or was cut off by a full disk, counts as far as it can be read.
+        # The file may be in the middle of a replacement, or cut off by a full disk: count the readable games.
         with suppress(FileNotFoundError, ReplayError):
             running.update(each.game for each in _checked(self.unfinished, conditions.seed))
         return table, conditions.completeness(finished, running - finished)
@@ -233,7 +233,7 @@ class ResultFolder:
         if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
             return
         if any(self.path.iterdir()):
-            raise EvaluationError(f"{self.path} is not empty and holds no games; {_ELSEWHERE}")
+            raise EvaluationError(f"{self.path} is not empty and contains no games; {_ELSEWHERE}")
 
     def finished(self) -> Iterator[Episode]:
         """Yield the finished games in the order in which they finished.
@@ -257,7 +257,7 @@ class ResultFolder:
             yield episode
 
     def write_conditions(self, conditions: Conditions) -> None:
-        """Write the conditions of games that another folder had.
+        """Write the conditions of games that were copied from another folder.
 
         Raises:
             OSError: the file cannot be written.
@@ -301,7 +301,7 @@ class KeptGames:
         """The finished games, in the order in which they finished."""
         self.replays = folder.replays
         self.recovered = writer.recovered
-        """Number of bytes that were cut off after the last whole game."""
+        """Number of bytes after the last whole game that were cut off."""
         recover(folder.unfinished)
         # A run that was killed may have finished games that are still in the file of unfinished ones.
         unfinished = _checked(folder.unfinished, planned.seed) if folder.unfinished.exists() else ()
@@ -309,13 +309,14 @@ class KeptGames:
         self.unfinished = [episode for episode in unfinished if episode.game not in finished]
         """The games that the last run left unfinished."""
         self.planned = planned
-        """The conditions with the planned games: more than a run asks for if all of them are finished."""
+        """The conditions with the planned games. There may be more of them than a run asks for, if all are
+        finished."""
         self._order = order
         self._writer = writer
         self._folder = folder
 
     def append(self, episodes: list[Episode]) -> list[GameSummary]:
-        """Write finished games to the replay file, unbuffered, and return their summaries.
+        """Write finished games to the replay file at once, and return their summaries.
 
         Raises:
             OSError: a game could not be written.
@@ -326,9 +327,9 @@ class KeptGames:
         return [GameSummary.of(episode) for episode in episodes]
 
     def put_in_order(self, check: Callable[[], None]) -> None:
-        """Put the games in the order of their indices, in one step; no game can be appended after it.
+        """Sort the games by their indices, in one step. Do not append games afterwards.
 
-        Games finish in an order that depends on time. In order, equal games make equal files.
+        The order in which games finish depends on time. Sorted, equal games make equal files.
 
         Args:
             check: called often; an exception from it leaves the games in the order in which they finished.
@@ -341,12 +342,12 @@ class KeptGames:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def leave(self, episodes: Sequence[Episode]) -> None:
-        """Keep unfinished games for the next run, in place of those that were kept before.
+        """Keep unfinished games for the next run, instead of those kept before.
 
         Raises:
             OSError: the games cannot be written.
         """
-        self._writer.sync()  # after a power cut, a game is in one of both files
+        self._writer.sync()  # after a power cut, each game is in one of the two files
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
@@ -358,7 +359,7 @@ class KeptGames:
 
 
 def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
-    """The games of a file; none may occur twice or, if the seed is known, have another one."""
+    """Yield the games of a file; raise `ReplayError` if one occurs twice or has another seed than `seed`."""
     seen = set[int]()
     for episode in read_replays(replays):
         if episode.game in seen:
@@ -377,7 +378,7 @@ def check_writable(folder: Path) -> None:
     """Create the folder if it is missing, and check that files can be written in it.
 
     Raises:
-        EvaluationError: they cannot.
+        EvaluationError: the folder or a file in it cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -389,10 +390,10 @@ def check_writable(folder: Path) -> None:
 
 
 def existing(path: Path) -> Path:
-    """The same path.
+    """Return the path if it exists.
 
     Raises:
-        EvaluationError: it does not exist; the message suggests a similar name.
+        EvaluationError: the path does not exist; the message suggests a similar name.
     """
     if path.exists():
         return path
@@ -400,7 +401,7 @@ def existing(path: Path) -> Path:
 
 
 def replays_of(path: Path) -> Path:
-    """The path of a replay file: the path itself, or the file in a result folder.
+    """Return the path of a replay file: the path itself, or the file in a result folder.
 
     Raises:
         EvaluationError: the path does not exist.
@@ -409,7 +410,7 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """The differences in words, such as "seed 1, not 0"; digests are shortened."""
+    """Describe the differences, such as "seed 1, not 0"; digests are shortened."""
 
     def format_value(name: str, value: Any) -> str:
         if value is None:

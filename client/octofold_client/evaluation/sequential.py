@@ -1,11 +1,11 @@
-"""Decides by betting which of two players scores more: for any scores, and whenever the games stop.
+"""Decides by betting which of two players scores more. It is valid for any scores and any time to stop.
 
-Gamblers bet against a hypothesis, such as "B is more than 2% worse than A", game by game. If it is true,
-every bet is fair or worse, so their wealth ever passes 20 times its start in at most 5% of all runs (Ville
-1939). If it does pass, the hypothesis is refuted. The bets and the intervals are those of Waudby-Smith and
-Ramdas, "Estimating means of bounded random variables by betting", 2024. Scores may be without the luck of the
-tiles (`luck.py`), which leaves the hypotheses as they are, because it leaves the averages.
-`bench/strength/decisions.py` simulates how often the answers are wrong, and how many games they take.
+The test bets against a hypothesis, such as "B is more than 2% worse than A", after every game. If the
+hypothesis is true, every bet is fair or worse. The wealth then exceeds 20 times its start in at most 5% of
+all runs (Ville 1939). If it does exceed that, the hypothesis is refuted. The bets and the intervals are those
+of Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024. Scores may be
+without the luck of the tiles (`luck.py`). The hypotheses stay the same, because the averages do.
+`bench/strength/decisions.py` simulates how often the answers are wrong, and how many games they need.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from octofold_client.evaluation.luck import Luck, variances
 ERROR_RATE = 0.05
 """The maximum share of runs whose answer is wrong."""
 CAP = 4
-"""Scores count up to so many times the largest average of a player in the first games."""
+"""Scores count up to this multiple of the largest average of the players' first games."""
 FIRST_LOOK = 20
 """Number of games at the first check."""
 _NEW = 50
-"""Games between two checks from the fourfold on: fewer would leave most places of a batch empty."""
+"""Minimum number of games between two checks from 200 games on. Fewer would leave most of a batch empty."""
 MOST_STAKED = 0.95
-"""The share of the wealth that a game can cost at most. At 100%, a gambler could lose everything."""
+"""Maximum share of the wealth that one game can cost. At 100%, a gambler could lose everything."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
 """`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. They begin with half of
 the wealth, in equal parts. Large shares win fast if nearly all games are equal, small ones if scores vary.
-The other half belongs to a gambler who learns his stakes from the games before, see `Record.stakes`."""
+The other half of the wealth belongs to a gambler who learns the stakes from earlier games, see
+`Record.stakes`."""
 _FEWEST_KNOWN = 10
-"""Games from which the learning gambler learns before he bets."""
+"""Number of games from which the learning gambler learns before the first bet."""
 _FEWEST_WITH_LUCK = 30
-"""Games that say how much luck to take out of those that follow; none is taken out of these."""
+"""Number of games before luck is taken out. They only decide how much luck to take out of later games."""
 TEN = 10
-"""Games at a time for which `growth` gives a sum."""
+"""Number of games for which `growth` returns one sum."""
 _HALVINGS = 30
-"""A limit is found up to 2**-30 of the range in which it is searched; it errs to the outside."""
+"""A limit is exact to 2**-30 of the searched range; it errs to the outside."""
 _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
-    """A score that no game exceeds that ends with a tile of at most `largest_exponent` + 1, or with 2**17.
+    """Return a score that no game exceeds if it ends with a tile of at most `largest_exponent` + 1, or 2**17.
 
     A tile 2**e is worth (e - 1) * 2**e points: that is what merging twos up to it scores. A merge of two
-    tiles 2**e scores 2**(e + 1), which is the worth of the new tile less that of the two old ones; a new tile
-    4 is worth 4 for which nothing was scored. So a score is at most the worth of all tiles on the board.
+    tiles 2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new
+    tile 4 is worth 4 points that nobody scored. So a score is at most the worth of all tiles on the board.
 
     At most 18 - e tiles are 2**e or larger, for e from 2 on. For e = 2, that is the number of cells. If it
     holds for e, it holds for e + 1: consider a move that merges a > 0 pairs of 2**e and b larger pairs, and
@@ -69,19 +70,19 @@ def greatest_score(largest_exponent: int) -> int:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of two players from their games so far; arrays `[...]` hold many pairs of players."""
+    """Sums of the games so far of two players; arrays `[...]` hold many pairs of players."""
 
     games: int
     first: NDArray[np.float64]
     """The sum of the scores of the first player."""
     difference: NDArray[np.float64]
-    """The sum of the differences, second less first."""
+    """The sum of the differences, second minus first."""
     squares: NDArray[np.float64]
-    """The sum of their squares."""
+    """The sum of the squared differences."""
 
     @classmethod
     def of(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> Record:
-        """The record of games `[..., N]`."""
+        """Return the record of games `[..., N]`."""
         gained = second - first
         return cls(first.shape[-1], first.sum(axis=-1), gained.sum(axis=-1), np.square(gained).sum(axis=-1))
 
@@ -96,19 +97,19 @@ class Record:
     def stakes(
         self, first: NDArray[np.float64], second: NDArray[np.float64], sign: int, margin: float
     ) -> NDArray[np.float64]:
-        """How much to bet per point of gain on each of the games `[..., N]` that follow this record.
+        """Return the stakes per point of gain for each of the games `[..., N]` that follow this record.
 
-        The stake of a game depends on the games before it alone. It is the one by which wealth grows fastest
-        if the gain has the expected value and the variance that these games suggest, the approximate GRAPA
-        bet of Waudby-Smith and Ramdas. What is expected beyond the margin is counted from one standard error
-        on, so that equal players do not make it follow noise.
+        The stake of a game depends only on earlier games. It is the one by which wealth grows fastest if the
+        gain has the expected value and the variance of those games, the approximate GRAPA bet of Waudby-Smith
+        and Ramdas. The observed difference is first reduced by one standard error, so that the stakes of
+        equal players do not follow noise.
 
         Args:
             first: the scores of the first player.
             second: those of the second player.
             sign: 1 to bet that the second scores more, -1 that it scores less.
-            margin: what the hypothesis grants, as a share of the average of the first player; below 0 if
-                it must be exceeded.
+            margin: expected gain of the bet if both players are equal, as a share of the first player's
+                average; below 0 if only a difference brings a gain.
         """
         gained = second - first
 
@@ -126,25 +127,25 @@ class Record:
 
 
 def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.float64]:
-    """What every ten of `[N]` games add to the logarithm of each gambler's wealth: `[J + 1, N / 10]`.
+    """Return what each ten of `[N]` games add to the logarithm of each gambler's wealth: `[J + 1, N / 10]`.
 
     Args:
-        gains: none is below -`worst`.
-        worst: above 0, broadcast with the gains.
-        stakes: what the learning gambler bets per point, broadcast with the gains.
+        gains: the gains per point of stake; none is below -`worst`.
+        worst: the largest possible loss, above 0; broadcast with the gains.
+        stakes: the learning gambler's stakes per point; broadcast with the gains.
     """
     relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
     learning = np.minimum(MOST_STAKED, np.asarray(stakes) * worst) * relative
     factors = 1 + np.concatenate([FRACTIONS[:, None] * relative, learning[None]])
-    # A logarithm takes far longer than a product; of ten factors of at least 0.05, none is lost.
+    # A logarithm takes far longer than a product. Ten factors of at least 0.05 cannot underflow.
     summed: NDArray[np.float64] = np.log(np.multiply.reduceat(factors, range(0, len(relative), TEN), axis=-1))
     return summed
 
 
 def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the wealth of all gamblers together, from that of each, `[J + 1, ...]`; 0 at first.
+    """Return the logarithm of the total wealth, from that of each gambler, `[J + 1, ...]`; 0 at first.
 
-    If the expected gains are 0 or less, it ever passes log(1 / e) in a share of at most e of all runs.
+    If the expected gains are 0 or less, it exceeds log(1 / e) at any time in at most a share e of all runs.
     """
     fixed = np.logaddexp.reduce(logs[:-1]) - log(len(FRACTIONS))
     together: NDArray[np.float64] = np.logaddexp(fixed, logs[-1]) - log(2)
@@ -152,29 +153,32 @@ def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def cap_of(players: Sequence[ArrayLike]) -> int:
-    """The largest score that counts in bets on players with these scores, `[N]` each; one for all pairs."""
+    """Return the largest score that counts in bets, from the scores of all players, `[N]` each."""
     first = (np.asarray(scores, np.float64)[:FIRST_GAMES] for scores in players)
     return ceil(CAP * max((float(each.mean()) for each in first if len(each)), default=0.0))
 
 
 @dataclass(frozen=True)
 class Bets:
-    """The scores on which bets are made: those of two players, in the order of the games' numbers."""
+    """The scores of two players on which bets are made, in the order of the games' numbers."""
 
     first: NDArray[np.float64]
-    """`[N]`: up to the cap. If both played the same games, element `i` of both arrays is the same game."""
+    """`[N]`: the first player's scores, up to the cap. Element `i` of both arrays is the same game if both
+    played the same games."""
     second: NDArray[np.float64]
     most_first: NDArray[np.float64]
-    """`[N]`: no score of the first player can count for more in these games."""
+    """`[N]`: the largest value that a score of the first player can have in each game."""
     most_second: NDArray[np.float64]
     cap: int | None
-    """The largest score that counts for all; None without a cap."""
+    """The largest score that counts; None if all scores count fully."""
     above_cap: tuple[float, float] | None
-    """The share of the games of each player above the cap."""
+    """Each player's share of games above the cap."""
     before: tuple[Record, ...]
-    """What is known before each part of the games, which is as long as all games before it but the last."""
+    """The record before each part of the games. A part is as long as all games before it, except the last
+    part."""
     worth: float | None = None
-    """How many games without luck would be needed for each game; None if luck is not taken out."""
+    """Number of plain games for each game that would give an interval of the same width; None if luck is not
+    taken out."""
 
     @classmethod
     def of(
@@ -191,12 +195,12 @@ class Bets:
         Args:
             first: scores of the first player.
             second: scores of the second player.
-            exponents: the largest exponent of each player.
+            exponents: the largest exponent that each player can play with.
             cap: the largest score that counts, from `cap_of`; the first games, which set it, do not bet. None
                 if all scores count.
-            lucks: the luck in the games of each player, which is taken out. All games before a part of the
-                games choose by how much.
-            margin: of the question, as a share of an average score.
+            lucks: the luck of each player's games, to be taken out; None leaves it in. The games before each
+                part choose the coefficients for that part.
+            margin: the margin of the question, as a share of an average score.
 
         Returns:
             None if no game is left to bet on, or if the first player never scores.
@@ -236,18 +240,18 @@ class Bets:
 
     @property
     def difference(self) -> float:
-        """The second average less the first."""
+        """The second average minus the first."""
         return float(self.second.mean() - self.first.mean())
 
     def ratio_limits(self, error_rate: float, margins: tuple[float, float] = (0.0, 0.0)) -> Interval:
-        """The ratios that are not refuted, of the second average over the first.
+        """Return the ratios, second average over first, that the bets have not refuted.
 
         Each limit is wrong in a share of at most `error_rate` of all runs.
 
         Args:
-            error_rate: for each limit.
-            margins: of the hypotheses that matter most for the lower and for the upper limit, see
-                `Record.stakes`. They change the number of games, and not the rate of errors.
+            error_rate: the maximum error rate of each limit.
+            margins: the margins for which the stakes of the lower and of the upper limit are best, as in
+                `Record.stakes`. They change the number of games, and not the error rate.
         """
         needed = -log(error_rate)
         more, less = self.stakes(margins)
@@ -259,24 +263,25 @@ class Bets:
         return low, _edge(lambda ratio: self.wealth(ratio, less, more=False)[-1] >= needed, most, found)
 
     def wealth(self, ratio: float, stakes: NDArray[np.float64], *, more: bool = True) -> NDArray[np.float64]:
-        """The logarithm of the wealth of those who bet that the ratio is more or less than this one.
+        """Return the logarithm of the wealth after bets that the ratio is more, or less, than `ratio`.
 
         Args:
-            ratio: of the averages, second over first.
+            ratio: ratio of the averages, second over first.
             stakes: `[N]`, from `stakes`.
-            more: whether they bet on more.
+            more: whether to bet on a larger ratio.
 
         Returns:
-            `[N / 10]`: after every ten games and after all; it refutes the opposite from log(1 / e) on.
+            `[N / 10]`: after each ten games and after all games. From log(1 / e) on, the opposite claim is
+            refuted.
         """
-        # Divided by the root of the ratio, the stakes mean the same if the players are turned round.
+        # Dividing by the root of the ratio gives the same stakes if the players are swapped.
         stakes = stakes / sqrt(ratio)
         gains = self.second - ratio * self.first
         bet = (gains, ratio * self.most_first) if more else (-gains, self.most_second)
         return log_wealth(growth(*bet, stakes).cumsum(axis=-1))
 
     def difference_limits(self, error_rate: float) -> Interval:
-        """The differences that are not refuted, second less first; `error_rate` as for `ratio_limits`."""
+        """Return the differences, second minus first, that the bets have not refuted; see `ratio_limits`."""
         gains = self.second - self.first
         more, less = self.stakes((0.0, 0.0))
 
@@ -295,7 +300,7 @@ class Bets:
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What the learning gambler bets on more and on less: `[N]` each; `margins` as in `ratio_limits`."""
+        """Return the learning gambler's stakes on more and on less, `[N]` each; see `ratio_limits`."""
         edges = [0, *(record.games - self.before[0].games for record in self.before[1:]), len(self.first)]
         more, less = (
             np.concatenate(
@@ -310,7 +315,7 @@ class Bets:
 
 
 def _parts(begun: int, end: int) -> list[int]:
-    """Where the parts of the games begin and end, for each of which the games before choose anew."""
+    """Return the edges of the parts of the games. Coefficients and stakes are chosen anew for each part."""
     edges = [begun]
     while edges[-1] < end:
         edges.append(min(end, max(_FEWEST_WITH_LUCK, 2 * edges[-1])))
@@ -320,7 +325,7 @@ def _parts(begun: int, end: int) -> list[int]:
 def _fastest(
     scores: NDArray[np.float64], lucks: tuple[Luck, Luck], most: NDArray[np.float64], margin: float
 ) -> tuple[int, int]:
-    """Which coefficients of both players' luck would have let bets on these games `[2, N]` grow fastest.
+    """Return the coefficients of both players' luck with which bets on these games `[2, N]` grow fastest.
 
     Less luck means less variance, and a wider range of scores. If few games differ, the range decides.
     """
@@ -335,7 +340,7 @@ def _fastest(
 
 
 def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
-    """The value next to those that are not refuted, on the side of `outside`, which is not asked."""
+    """Return the last value from `inside` to `outside` that is not refuted. `outside` is never tested."""
     for _ in range(_HALVINGS):
         middle = (outside + inside) / 2
         if middle in (outside, inside):
@@ -363,6 +368,6 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
 
 
 def next_look(games: int, limit: int) -> int:
-    """The number of games at the check after `games`: a quarter more at first, a tenth later."""
+    """Return the number of games at the check after `games`: 25% more at first, 10% more later."""
     more = max(TEN, min(games // 4, _NEW), games // 10)
     return min(limit, max(FIRST_LOOK, games + more))

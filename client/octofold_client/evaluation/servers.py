@@ -20,11 +20,11 @@ from octofold_client.rpc.targets import addresses_of, servers_of
 from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
 FIRST_SECONDS = 10.0
-"""Deadline of the first call, which fails soon if no server answers."""
+"""Deadline of the first call. It is short, so that the command fails soon if no server answers."""
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
-    """The error of a first call, or a clearer one if a TLS handshake with `target` shows the reason."""
+    """Return the error of a first call, or a clearer one if a TLS handshake with `target` shows the cause."""
     if not isinstance(error, Unavailable):
         return error
     if credentials.tls:
@@ -40,7 +40,8 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
 class Servers:
     """Connections to one or more servers; a context manager.
 
-    Lines on standard error name servers that do not answer while others do, and players that a server loads.
+    If some servers answer, lines on standard error name those that do not. They also name players that a
+    server loads.
 
     Args:
         targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
@@ -86,7 +87,7 @@ class Servers:
                 missing = self._ask(clients)
             if len(missing) > 1 and not self._answering:
                 reasons = "; ".join(str(reason) for _, reason in missing)
-                raise Unavailable(f"none of {len(missing)} servers answers: {reasons}")
+                raise Unavailable(f"none of the {len(missing)} servers answers: {reasons}")
             if not self._answering:
                 raise missing[0][1]
             for target, reason in missing:
@@ -131,7 +132,7 @@ class Servers:
         return self._answering[0][1]
 
     def select(self, name: str = "", version: str = "") -> ServedModel:
-        """The model version that all servers use for `name` and `version`, which may be empty.
+        """Return the model version that all servers use for `name` and `version`, which may be empty.
 
         Raises:
             UnknownModel: a server does not have the version, or it is not ready.
@@ -157,7 +158,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Sources of this version's moves: one for each server that the target may have."""
+        """Return sources of this version's moves, one for each server that the target may have."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering
@@ -166,9 +167,9 @@ class Servers:
 
 
 def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) -> Sequence[MoveSource]:
-    """Sources of a contender's moves, which end with `stack`: the servers, or the thread of a local player.
+    """Return sources of a contender's moves: the servers, or a local player's thread. `stack` closes them.
 
-    Only a local player needs no servers.
+    A local player needs no `servers`.
     """
     if isinstance(contender, LocalContender):
         return [stack.enter_context(PlayerThread(contender))]

@@ -1,4 +1,4 @@
-"""The sides of a comparison: players with the scores of games that were just played or are kept."""
+"""The sides of a comparison: players with the scores of new games or of a result folder."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ class Side:
     folder: Path
     """The result folder with the replays of the games."""
     scores: Mapping[int, int]
-    """By the index of the game."""
+    """The scores by the index of the game."""
     completeness: Completeness
-    """Only finished games are compared."""
+    """Whether all games are finished. Only complete sides are compared."""
     largest_exponent: int = LARGEST_EXPONENT
     """A game ends when it exceeds this exponent."""
     luck: Luck | None = None
     """The luck in these games; None if it is not taken out."""
 
     def with_luck(self, values: Judge | None, progress: Callable[[int], None]) -> "Side":
-        """The same with the luck in its games, as `Evaluation.with_luck`."""
+        """Return this side with the luck in its games, as `Evaluation.with_luck` does."""
         if values is None or not self.finished:
             return self
         luck = luck_in(ResultFolder(self.folder), values, progress)
@@ -41,7 +41,7 @@ class Side:
 
     @property
     def adjusted(self) -> AdjustedAverage | None:
-        """The average without luck; None if it is not taken out, and for too few games."""
+        """The average without luck. None if it is not taken out, and for too few games."""
         scores = np.array([self.scores[game] for game in sorted(self.scores)], np.int64)
         return None if self.luck is None else AdjustedAverage.of(scores, self.luck)
 
@@ -52,7 +52,7 @@ class Side:
 
 
 def read_side(path: Path) -> Side:
-    """The games that a result folder keeps, finished or not.
+    """Read the games of a result folder, finished or not.
 
     Raises:
         EvaluationError: the folder does not exist, is not a result folder or contains no finished game.
@@ -68,9 +68,9 @@ def read_side(path: Path) -> Side:
 
 
 def in_common(sides: Sequence[Side]) -> list[Side]:
-    """The finished sides with the games that all of them have, in order.
+    """Return the finished sides with only the games that all of them have, in order.
 
-    Sides that are not finished stay as they are: their games would choose among those of the others.
+    Unfinished sides stay as they are: their early games would be a biased choice of the games of the others.
 
     Raises:
         EvaluationError: their seeds differ, or they have no games in common.
@@ -95,6 +95,6 @@ def _within(side: Side, games: Sequence[int]) -> Side:
 
 
 def named_apart(sides: Sequence[Side]) -> list[Side]:
-    """The same sides; those that have their name in common by their folders."""
+    """Return the sides with distinct names. Sides of the same name are named after their folders."""
     names = Counter(side.name for side in sides)
     return [replace(side, name=str(side.folder)) if names[side.name] > 1 else side for side in sides]

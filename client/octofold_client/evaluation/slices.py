@@ -16,23 +16,23 @@ class Slice:
     """Slice `number` of the games 0 to `games` - 1 of a seed, cut into `of` slices of almost equal size."""
 
     number: int
-    """1 to `of`."""
+    """The number of this slice, 1 to `of`."""
     of: int
     games: int
-    """Games of all slices together."""
+    """Number of games in all slices together."""
 
     def __post_init__(self) -> None:
         """Check the numbers.
 
         Raises:
-            UsageError: there is no such slice, or it would be empty.
+            UsageError: the slice does not exist, or would be empty.
         """
         if not 1 <= self.number <= self.of:
-            raise UsageError(f"there is no slice {self.number}/{self.of}: K of K/N is 1 to N")
+            raise UsageError(f"K of the slice K/N must be 1 to N, got {self.number}/{self.of}")
         if self.of > self.games:
             raise UsageError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
         if self.games > _MOST_GAMES:
-            raise UsageError("a seed has 2**63 games")
+            raise UsageError("the number of games must be at most 2**63")
 
     @property
     def range(self) -> range:
@@ -45,12 +45,12 @@ class Slice:
 
 
 def slice_numbers(text: str) -> tuple[int, int]:
-    """The numbers K and N of a slice K/N.
+    """Return the numbers K and N of a slice K/N.
 
     Raises:
         ValueError: the text is not a slice.
     """
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"{text} is not a slice K/N such as 1/4: K is 1 to N")
+        raise ValueError(f"a slice must be K/N with K from 1 to N, such as 1/4, got {text}")
     return int(match[1]), int(match[2])

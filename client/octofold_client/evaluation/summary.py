@@ -37,7 +37,7 @@ class GameSummary:
 
     @classmethod
     def of(cls, episode: Episode) -> "GameSummary":
-        """The summary of a finished game."""
+        """Summarize a finished game."""
         return cls(episode.game, episode.score, episode.largest_tile, len(episode), episode.outgrown)
 
 
@@ -53,7 +53,7 @@ def column(games: Sequence[GameSummary], field: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TileShare:
-    """The games whose largest tile is `tile`, or that reached it."""
+    """The number and share of games that reached a tile, or whose largest tile it is."""
 
     tile: int
     games: int

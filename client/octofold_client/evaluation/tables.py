@@ -40,9 +40,10 @@ class SummaryRow:
 def rows_of(
     summary: Summary, *others: Summary, adjusted: AdjustedAverage | None = None
 ) -> tuple[list[SummaryRow], list[SummaryRow]]:
-    """The rows about scores and lengths, and the rows about tiles; `adjusted` is the average without luck.
+    """Return the rows about scores and lengths, and the rows about tiles.
 
-    The tiles go from the largest that every game reached to the smallest that none did, in `others` as well.
+    `adjusted` is the average without luck. The tiles range from the largest that every game reached to the
+    smallest that no game reached. The summaries in `others` extend this range.
     """
     tables = [each.reached for each in (summary, *others)]
     first = max(0, min(sum(row.share == 1 for row in table) for table in tables) - 1)
@@ -66,9 +67,9 @@ def rows_of(
 
 
 def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
-    """The report as Markdown: the table, the largest tiles and the conditions.
+    """Return the report as Markdown: the table, the largest tiles and the conditions.
 
-    `pictures` are the names of image files beside it.
+    `pictures` are the names of image files in the same folder.
     """
     summary, conditions, run = evaluation.summary, evaluation.conditions, evaluation.run
     figures = []
@@ -109,7 +110,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Why there are no figures; or what the figures show and assume, and the outgrown games."""
+    """Return notes: why there are no figures, or what the figures show and assume, and the outgrown games."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
@@ -118,7 +119,7 @@ def notes_of(evaluation: Evaluation) -> list[str]:
 
 
 def warnings_of(summary: Summary) -> list[str]:
-    """A sentence if the player is not shown to be better than random moves, and one about outgrown games."""
+    """Return warnings: the player is not shown to beat random moves, or games outgrew the model."""
     outgrown = _outgrown_note(summary) if summary.outgrown_games else ""
     return list(filter(None, [random_note(summary.average, summary.average_interval), outgrown]))
 
@@ -141,5 +142,5 @@ def _counts(interval: Interval | None) -> str:
 
 
 def percents(interval: Interval) -> str:
-    """The interval of a share, such as "1.2 to 3.4%"."""
+    """Format the interval of a share, such as "1.2 to 3.4%"."""
     return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}%"

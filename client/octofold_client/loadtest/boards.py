@@ -17,8 +17,8 @@ Boards = NDArray[np.uint8]
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
     """Positions of a greedy player's games in random order: `[number, 16]`.
 
-    They are from the first few hundred moves. A model takes equally long for every board; one whose
-    views vote takes less for boards on which they agree.
+    They are from the first few hundred moves. A model takes equally long for every board, except that a
+    voting model takes less for boards on which its views agree.
     """
     episodes = Episodes(seed, range(_GAMES_AT_ONCE), largest_exponent)
     next_game = count(_GAMES_AT_ONCE)

@@ -24,7 +24,7 @@ from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
 FORMS = ("unary", "packed", "stream")
 MOST_BOARDS = 65_536
-"""Boards in a call; a server with default options refuses more."""
+"""Maximum number of boards in a call. A server with default options refuses more."""
 CONNECT_SECONDS, CLOSE_SECONDS = 10.0, 1.0
 
 
@@ -37,7 +37,7 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """The form that NAME or NAME:BOARDS means.
+        """Parse a form NAME or NAME:BOARDS.
 
         Raises:
             WrongValue: the form is unknown, or its number of boards is not allowed.
@@ -46,12 +46,14 @@ class Form:
         if name == "oip":
             raise WrongValue("Triton's perf_analyzer loads the Open Inference Protocol")
         if name not in FORMS:
-            raise WrongValue(f"{text} is not a form of call; use {', '.join(FORMS)}, such as packed:16")
+            raise WrongValue(f"the form must be one of {', '.join(FORMS)}, such as packed:16, got {text}")
         number = whole_number(boards) if colon else 1
         if number is None or not 1 <= number <= MOST_BOARDS:
-            raise WrongValue(f"{text}: {boards!r} is not a number of boards from 1 to {MOST_BOARDS:,}")
+            raise WrongValue(
+                f"the number of boards must be from 1 to {MOST_BOARDS:,}, got {boards!r} in {text}"
+            )
         if name == "unary" and number > 1:
-            raise WrongValue(f"{text}: a unary call has one board; use packed:{number} for more")
+            raise WrongValue(f"a unary call has one board, got {text}; use packed:{number} for more")
         return cls(name, number)
 
     def __str__(self) -> str:
@@ -60,20 +62,20 @@ class Form:
 
 @dataclass(frozen=True)
 class Task:
-    """The calls that a load consists of."""
+    """The kind of calls that make a load."""
 
     target: str
     model: str
     version: str
     form: Form
     boards: Boards
-    """`[M, 16]`, sent in turn."""
+    """`[M, 16]`: the boards to send in turn."""
     timeout_seconds: float = 10.0
     credentials: Credentials = PLAINTEXT
 
 
 class CallFailed(Exception):
-    """The call failed; `code` is the name of its gRPC status."""
+    """Raised when a call failed; `code` is the name of its gRPC status."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -81,7 +83,7 @@ class CallFailed(Exception):
 
 
 Ask = Callable[[Boards], Awaitable[object]]
-"""Makes one call for boards `[N, 16]` and returns when it is answered, or raises `CallFailed`."""
+"""Makes one call for boards `[N, 16]`. Returns when it is answered, or raises `CallFailed`."""
 
 
 @asynccontextmanager
@@ -116,7 +118,7 @@ async def _one_call(
 
 
 class _Stream:
-    """One stream for all calls. It begins with the first one, and again after it has ended."""
+    """One stream for all calls. It begins with the first call. If it ends, the next call begins a new one."""
 
     def __init__(self, method: Any, task: Task) -> None:
         self._method, self._task = method, task
@@ -157,7 +159,7 @@ class _Stream:
         try:
             async for message in self._method(asking(), metadata=self._task.credentials.metadata):
                 answer = self._open.get(message.id)
-                if answer is None or answer.done():  # its caller has stopped waiting
+                if answer is None or answer.done():  # the caller no longer waits
                     continue
                 if message.WhichOneof("result") == "error":
                     error = message.error

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import ceil
 
 PRECISION_BITS = 9
-"""Number of leading bits that are kept of a value, for an error of at most 1 part in 256."""
+"""Number of leading bits of a value that are kept, for an error of at most 1 part in 256."""
 
 
 class Histogram:
@@ -41,7 +41,7 @@ class Histogram:
         return self.sum / self.count if self.count else None
 
     def percentile(self, percent: float) -> int | None:
-        """The smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
+        """Return the smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
 
         `percent` is above 0 and at most 100. Returns None without values.
         """
@@ -54,12 +54,12 @@ class Histogram:
         return None
 
     def rows(self) -> list[tuple[int, int]]:
-        """The largest possible value and the count of each bucket that is not empty, in order."""
+        """Return the largest possible value and the count of each bucket that is not empty, in order."""
         return sorted(self._counts.items())
 
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
-    """The sum of several histograms."""
+    """Add up several histograms."""
     total = Histogram()
     for each in histograms:
         total._counts.update(each._counts)

@@ -23,14 +23,14 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
 LATE_SECONDS = 0.001
-"""A call of an open loop is late when it is sent later than this after its intended time."""
+"""A call of an open loop counts as late if it is sent this long after its intended time."""
 PAUSE_SECONDS = 0.1
-"""Pause of a caller of a closed loop after a failure, so that it does not flood the server."""
+"""Pause of a closed loop's caller after a failure, so that it does not flood the server."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """Callers that each send the next call after an answer."""
+    """A closed loop: callers that each wait for an answer before their next call."""
 
     callers: int
 
@@ -40,7 +40,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class Open:
-    """`rate` calls per second, sent at even distances without waiting for answers."""
+    """An open loop: `rate` calls per second, sent at even intervals without waiting for answers."""
 
     rate: float
 
@@ -52,13 +52,13 @@ Load = Closed | Open
 
 
 def per_second(rate: float) -> str:
-    """A rate with at least three digits, and without decimals from 100 on."""
+    """Format a rate with at least three digits, and without decimals from 100 on."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 @dataclass(frozen=True)
 class Share:
-    """One process's part of a load: a ramp from `begin`, then one window after the other."""
+    """One process's share of a load: a ramp that starts at `begin`, then the measurement windows."""
 
     load: Load
     begin: float
@@ -68,9 +68,9 @@ class Share:
     processes: int = 1
 
     def send_times(self, rate: float) -> Iterator[float]:
-        """The times of this process's calls; `rate` is that of all processes, whose calls alternate.
+        """Yield the times of this process's calls. `rate` is the rate of all processes together.
 
-        During the ramp, the rate grows linearly from 0.
+        Their calls alternate. During the ramp, the rate grows linearly from 0.
         """
         for number in count(self.process, self.processes):
             on_ramp = rate * self.ramp_seconds / 2
@@ -82,20 +82,20 @@ class Share:
 
 @dataclass
 class Counts:
-    """The counts of one window. An answer counts in the window of its arrival."""
+    """The counts of one window. An answer counts in the window in which it arrives."""
 
     seconds: float = 0.0
     sent: int = 0
     late: int = 0
     boards: int = 0
-    """Boards of the answered calls."""
+    """Number of boards in the answered calls."""
     latencies: Histogram = field(default_factory=Histogram)
     """Latencies of the answered calls, in microseconds."""
     errors: Counter[str] = field(default_factory=Counter)
     """Failed calls by status code."""
     last_error: str = ""
     cpu_ns: Counter[int] = field(default_factory=Counter)
-    """CPU time of each process, by its number, in nanoseconds."""
+    """CPU time of each process in nanoseconds, by the number of the process."""
 
     @property
     def answered(self) -> int:
@@ -114,12 +114,12 @@ class Counts:
 
     @classmethod
     def of_processes(cls, parts: Sequence[Counts]) -> Counts:
-        """The sum of the same window in several processes."""
+        """Add up the counts of one window from several processes."""
         return cls._sum(parts, max(part.seconds for part in parts))
 
     @classmethod
     def of_windows(cls, parts: Sequence[Counts]) -> Counts:
-        """The sum of consecutive windows of the same processes."""
+        """Add up consecutive windows of the same processes."""
         return cls._sum(parts, sum(part.seconds for part in parts))
 
     @classmethod
@@ -147,7 +147,7 @@ async def generate(
 
     Args:
         ask: makes one call.
-        boards: boards `[M, 16]`, sent in turn; each caller starts at another place.
+        boards: boards `[M, 16]`, sent in turn. Each caller starts at a different board.
         boards_a_call: number of boards in a call.
         share: this process's part of the load.
         report: receives the counts of the ramp, then of each window.
@@ -189,7 +189,10 @@ async def _open_loop(caller: _Caller, share: Share, rate: float) -> None:
 
 
 class _Caller:
-    """Makes calls and counts those of the current window; `boards` are those of each call, `[K, N, 16]`."""
+    """Makes calls and counts them in the current window.
+
+    `boards` are the boards of each call, `[K, N, 16]`.
+    """
 
     def __init__(self, ask: Ask, boards: Boards, process: int) -> None:
         self._ask = ask
@@ -210,7 +213,7 @@ class _Caller:
         return counts
 
     def boards(self, number: int) -> Iterator[Boards]:
-        """The boards of one call after the other, without end, for loop number `number`."""
+        """Yield the boards of one call after the other for loop number `number`, without end."""
         # The golden ratio spreads the starting places evenly for any number of loops.
         for call in count(int(number * 0.618034 * len(self._boards))):
             yield self._boards[call % len(self._boards)]

@@ -1,4 +1,4 @@
-"""The result of a load test: what docs/loadtest.md describes field by field, and the tables made of it."""
+"""The result of a load test, which docs/loadtest.md describes field by field, and its tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING = 3
-"""Number of windows that must agree; the figures are those of these windows."""
+"""Number of consecutive windows that must agree. The figures are computed from them."""
 WITHIN = 0.10
 """Allowed difference of each window from the average of all, as a share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
-"""The client is too slow if a process uses more of a core, if more calls are late, or if fewer are sent."""
+"""Limits of a process's CPU share, and of the shares of late and of sent calls. Beyond them, the client is
+too slow."""
 
 
 class Limit(Struct):
@@ -32,7 +33,7 @@ class Limit(Struct):
     """Above 0; 100 is the maximum."""
     milliseconds: float
     highest_rate: float | None = None
-    """What a search found; None if no rate keeps the limit, or the search has not ended."""
+    """The result of a search; None if no rate keeps the limit, or if the search has not ended."""
 
     def __str__(self) -> str:
         return f"p{self.percentile:g} of {self.milliseconds:g} ms"
@@ -67,7 +68,7 @@ class StepResult(Struct, kw_only=True):
     holds: bool | None
     warnings: list[str]
     histogram_us: list[tuple[int, int]]
-    """The largest microsecond and the calls of each bucket of latencies."""
+    """The histogram of latencies: the largest microsecond and the number of calls of each bucket."""
 
     @classmethod
     def of(
@@ -171,16 +172,16 @@ class LoadTest(Struct, kw_only=True):
     processes: int
     timeout_seconds: float
     ramp_seconds: float
-    """Before the first window of each step; not measured."""
+    """Length of the ramp before the first window of each step; not measured."""
     window_seconds: float
     most_windows: int
     finished: bool = False
     run: Provenance | None = None
     """The command, the machine and the time of the test."""
     limit: Limit | None = None
-    """None for a sweep."""
+    """The limit of a search; None for a sweep."""
     steps: list[StepResult] = []
-    """In the order of measurement; each has at least one window."""
+    """The steps in the order of measurement; each has at least one window."""
 
     @property
     def title(self) -> str:
@@ -217,7 +218,7 @@ def _signs_of_a_slow_client(load: Load, counts: Counts) -> list[str]:
 
 
 def _is_behind(load: Load, counts: Counts) -> bool:
-    """Whether fewer calls were sent than requested; windows may miss the call at their edge."""
+    """Return whether fewer calls were sent than requested. A window may miss one call at its edge."""
     return isinstance(load, Open) and counts.sent + 1 < SENT_SHARE * load.rate * counts.seconds
 
 
@@ -242,10 +243,10 @@ def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None
 
 
 def _outside_ms(counts: Counts, server: Split | None) -> float | None:
-    """Average latency outside the server: network, gRPC on both sides, and the delay of late calls.
+    """Return the average latency outside the server: network, gRPC on both sides, delay of late calls.
 
-    None if the server does not report its time, or if the difference is negative: with few calls, those at
-    the edges of the windows, which only one side counts, outweigh the rest.
+    None if the server does not report its time, or if the difference is negative. It can be negative with few
+    calls, because only one side counts some calls at the edges of the windows.
     """
     average = _ms(counts.latencies.mean)
     if average is None or server is None:
@@ -289,12 +290,12 @@ def _split_rows(test: LoadTest) -> list[list[str]]:
 
 
 def remarks(test: LoadTest) -> list[str]:
-    """One sentence for each remark: the result of the search, errors by code, and warnings."""
+    """Return one sentence for each remark: the result of the search, errors by code, and warnings."""
     found = []
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate
         found.append(
-            f"no rate keeps the limit, {test.limit}"
+            f"no tested rate keeps the limit {test.limit}"
             if rate is None
             else f"{per_second(rate)} calls/s is the highest rate found that keeps {test.limit}: "
             f"{per_second(rate * test.boards_a_call)} boards/s"

@@ -1,4 +1,4 @@
-"""Measures the steps of a load test: given loads, or a search for the highest rate that keeps a limit."""
+"""Measures the steps of a load test: the given loads, or a search for the highest rate within a limit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -12,14 +12,14 @@ from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
-"""The search ends when the lowest rate that failed is at most this many times the highest that did not."""
+"""The search ends when the lowest failed rate is at most this many times the highest good rate."""
 FARTHEST = 1024
-"""The search gives up at this fraction of the first rate."""
+"""The search gives up below the first rate divided by this number."""
 
 
 @dataclass(frozen=True)
 class LoadTestRun:
-    """One run of `test`, which keeps all windows, whatever ends it, and writes them into `folder`."""
+    """One run of `test`, which writes all windows into `folder`, even after an error or Ctrl-C."""
 
     test: LoadTest
     folder: Path
@@ -56,15 +56,15 @@ class LoadTestRun:
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
         """Measure a load until three windows agree, or for the maximum number of windows.
 
-        In a search, three windows in a row that exceed the limit are enough. Without a limit, the step goes
-        on while calls wait and none has ended in the last windows, which say nothing about the server.
+        In a search, three windows in a row that exceed the limit end the step. Without a limit, the step goes
+        on while calls wait and the last windows contain no ended call: they show nothing about the server.
 
         Args:
             load: the load.
             steps: number of steps; None if it is unknown.
         """
         test, complete = self.test, False
-        # Of a search, the first caller only shows where to begin.
+        # The first step of a search only shows at which rate to begin.
         limit = test.limit if isinstance(load, Open) else None
         windows: list[Counts] = []
         counters: list[ServerCounters | None] = []

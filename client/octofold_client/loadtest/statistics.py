@@ -1,4 +1,4 @@
-"""Reads from the server's counters how long its calls spent in the queue, in the model and in the rest.
+"""Reads the server's counters: how long its calls spent in the queue, in the model and elsewhere.
 
 The counters come over the Open Inference Protocol from the port under load. They include the calls of other
 clients.
@@ -25,9 +25,9 @@ class ServerCounters(NamedTuple):
     """The counters of one model version since it was loaded."""
 
     calls: int
-    """Answered calls."""
+    """Number of answered calls."""
     call_ns: int
-    """Time of these calls from arrival to answer."""
+    """Total time of these calls from arrival to answer."""
     queue_ns: int
     inference_ns: int
     boards: int
@@ -42,12 +42,12 @@ class Split:
     queue_ms: float
     inference_ms: float
     rest_ms: float
-    """Time outside queue and model: reading, writing, waiting for a thread."""
+    """Average time outside queue and model: reading, writing, waiting for a thread."""
     boards_per_batch: float
 
     @classmethod
     def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
-        """The averages between two readings; None without new calls, or if the server restarted."""
+        """Return the averages between two readings; None without new calls, or if the server restarted."""
         if before is None or after is None:
             return None
         new = ServerCounters(*(now - then for now, then in zip(after, before, strict=True)))
@@ -63,7 +63,7 @@ class Split:
 class ServerStatistics(ExitStack):
     """Reads the counters of one model version, summed over the servers of a target; a context manager.
 
-    Each server has a connection of its own. The servers of a name cannot be asked one by one.
+    Each address has its own connection. The servers behind one name cannot be read one by one.
     """
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:

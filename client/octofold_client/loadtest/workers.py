@@ -1,4 +1,4 @@
-"""The processes that generate a load together: their start, their end, and the sums of their counts.
+"""The processes that generate a load together: starting and stopping them, and adding up their counts.
 
 Each process has its own connection. It sends its counts through a pipe, ends when the pipe closes, and leaves
 Ctrl-C to the process that started it.
@@ -20,7 +20,7 @@ from octofold_client.loadtest.loads import Counts, Load, Share, Windows, generat
 
 SLICE_SECONDS = 0.2
 HEAD_START_SECONDS = 0.05
-"""Time from the order to begin until the load begins, so that all processes begin together."""
+"""Time between the order to begin and the beginning, so that all processes begin together."""
 STOP_SECONDS = 5.0
 
 
@@ -45,7 +45,7 @@ def load_windows(
     def receive() -> list[Any]:
         received = []
         for pipe, process in workers:
-            while_waiting()  # also if counts come more often than every slice
+            while_waiting()  # also if counts arrive faster than the slices end
             while not pipe.poll(SLICE_SECONDS):
                 while_waiting()
             try:
@@ -96,7 +96,7 @@ def _start(task: Task) -> tuple[Connection, Any]:
 
 def _work(pipe: Connection, task: Task) -> None:
     """Run in each process: generate a load until the pipe closes."""
-    # A line of every process about a lost server would disturb the progress; the result counts the calls.
+    # Every process would log a lost server and disturb the progress. The result counts the failed calls.
     logging.getLogger("octofold_client").addHandler(logging.NullHandler())
     with suppress(EOFError, OSError), asyncio.Runner(loop_factory=punctual_loop) as runner:
         runner.run(_generate(pipe, task))
@@ -117,6 +117,6 @@ async def _generate(pipe: Connection, task: Task) -> None:
         pipe.send("connected")
         share = pipe.recv()
         load = loop.create_task(generate(ask, task.boards, task.form.boards, share, report))
-        loop.add_reader(pipe.fileno(), stop)  # nothing but the end of the pipe comes now
+        loop.add_reader(pipe.fileno(), stop)  # from now on, only the end of the pipe can arrive
         with suppress(asyncio.CancelledError):
             await load

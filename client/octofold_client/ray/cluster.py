@@ -27,10 +27,10 @@ def connected(address: str) -> Iterator[None]:
 
     Args:
         address: HOST:PORT of the head node, or "auto" for the cluster of this machine. A program that is
-            connected already stays connected.
+            is already connected stays connected.
 
     Raises:
-        ClusterError: no cluster answers, or its versions of Ray or Python are others.
+        ClusterError: no cluster answers, or its versions of Ray or Python differ from ours.
     """
     if ray.is_initialized():
         yield
@@ -42,7 +42,7 @@ def connected(address: str) -> Iterator[None]:
     on_termination = signal.getsignal(signal.SIGTERM)  # Ray sets its own handler
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # hints for people who write programs for Ray
+            warnings.simplefilter("ignore", FutureWarning)  # hints for authors of Ray programs
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         if address != "auto":
@@ -61,7 +61,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What an error of Ray says, in one line. Most of its messages are a page long."""
+    """Return the message of a Ray error in one line. Most of its messages are a page long."""
     if isinstance(error, NodeDiedError):
         return "its node died"
     if isinstance(error, WorkerCrashedError | RayActorError):
@@ -74,12 +74,12 @@ def reason(error: BaseException) -> str:
 
 
 def cpus() -> int:
-    """The CPUs of the cluster, as its nodes declare them."""
+    """Return the number of CPUs of the cluster, as its nodes declare them."""
     return int(sum(node["Resources"].get("CPU", 0) for node in _nodes()))
 
 
 def room() -> str:
-    """The nodes and the free part of the cluster, such as "2 nodes, free are 1 of 4 CPUs"."""
+    """Describe the nodes and the free part of the cluster: "2 nodes, free are 1 of 4 CPUs"."""
     free, total = ray.available_resources(), ray.cluster_resources()
     shares = [
         f"{free.get(name, 0):g} of {total[name]:g} {name}s" for name in ("CPU", "GPU") if total.get(name)
@@ -92,10 +92,10 @@ def _nodes() -> list[dict[str, Any]]:
 
 
 def _check(address: str) -> None:
-    """Ask whether a cluster is there. Ray itself would wait for minutes, and then end the program.
+    """Check that a cluster answers. Ray itself would wait for minutes, and then end the program.
 
     Raises:
-        ClusterError: it is not.
+        ClusterError: no cluster answers.
     """
     if address.startswith("ray://"):
         raise ClusterError(
@@ -105,7 +105,9 @@ def _check(address: str) -> None:
         raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
         return  # only Ray knows its certificates
-    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:  # nor does Ray use one
+    with grpc.insecure_channel(
+        address, [("grpc.enable_http_proxy", 0)]
+    ) as channel:  # Ray uses no proxy, either
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
             # An empty message is a valid request.
@@ -113,11 +115,11 @@ def _check(address: str) -> None:
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                return  # a cluster that wants a token, which Ray looks for
+                return  # the cluster requires a token, which Ray finds itself
             other = code is grpc.StatusCode.UNIMPLEMENTED
             what = (
-                "is a gRPC server, but no Ray cluster"
+                "is a gRPC server, but not a Ray cluster"
                 if other
-                else "is no Ray cluster, or it does not answer"
+                else "is not a Ray cluster, or it does not answer"
             )
             raise ClusterError(f"{address} {what}") from None

@@ -1,7 +1,7 @@
 """Spreads the games of an evaluation over the tasks of a cluster.
 
-A game depends only on its seed, its index and the player, so it is the same game wherever it is played, and
-whichever task continues it after its node has died.
+A game depends only on its seed, its index and the player. It is therefore the same game in every task, even
+if another task continues it after a node has died.
 """
 
 import math
@@ -26,15 +26,16 @@ from octofold_client.rpc.credentials import Credentials
 
 SLICE_SECONDS = 0.2
 SLICES_PER_TASK = 3
-"""Slices for each task that can run at the same time: the games of a task that ends early go to others."""
+"""Number of slices for each task that can run at the same time. If a task ends early, its next slices go to
+others."""
 SHUN_SECONDS = 5.0
-"""A server that failed gets no games for this time."""
+"""Time for which a server that failed gets no games."""
 FAILURES = 8
-"""Failures in a row, without a move in between, that end the evaluation."""
+"""Number of failures in a row, without a move in between, that end the evaluation."""
 TOGETHER_SECONDS = 2.0
-"""Tasks that fail within this time of each other, such as those of a node that dies, are one failure."""
+"""Failures within this time of each other count as one, such as those of all tasks of a dying node."""
 STILL_SECONDS = 15.0
-"""After so long without a move, a remark tells how much of the cluster is free."""
+"""Time without a move after which a remark tells how much of the cluster is free."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class RayCluster:
     targets: Sequence[str]
     """Addresses of the servers. Each server has one task. A local player does not use them."""
     credentials: Callable[[], Credentials]
-    """Reads the credentials of the servers, on each machine its own."""
+    """Reads the credentials of the servers. Each machine reads its own files."""
 
     def play(
         self,
@@ -60,7 +61,7 @@ class RayCluster:
         """Play games in tasks as `lockstep.play` does, and yield a step for each message of a task.
 
         Args:
-            contender: who plays.
+            contender: the player.
             seed: seed of the games.
             games: indices of new games, and unfinished games to continue.
             parallel: maximum number of games of a task.
@@ -104,33 +105,33 @@ class RayCluster:
 
 
 class _Slice:
-    """Games that one task plays, and another one if it fails."""
+    """Games for one task. If it fails, another task continues them."""
 
     def __init__(self, games: Sequence[int | Episode]) -> None:
         self.games = {game.game if isinstance(game, Episode) else game: game for game in games}
-        """What is left of them, by index."""
+        """The remaining games, by index."""
         self.messages: Any = None
-        """Those of the task that plays them."""
+        """The messages of the task that plays the games."""
         self.place = ""
-        """Address of the server that is asked there; empty for a local player."""
+        """Address of the server that the task asks; empty for a local player."""
 
 
 @dataclass(eq=False)
 class _Spread:
-    """The state of all slices: waiting, or played by a task."""
+    """The state of all slices: each is waiting or played by a task."""
 
     player: TaskPlayer
     conditions: Conditions
     largest_exponent: int
     places: Sequence[str]
-    """Of tasks: the servers, or a place without a name for each CPU."""
+    """Places for tasks: the servers, or for a local player an empty name for each CPU."""
     waiting: deque[_Slice]
     remark: Callable[[str], None]
     running: list[_Slice] = field(default_factory=list)
     _shunned: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _failed: float = -math.inf
-    """When the last of them was counted."""
+    """Time at which the last failure was counted."""
     _reported: bool = False
     _moved: float = field(default_factory=time.monotonic)
 
@@ -146,7 +147,7 @@ class _Spread:
             each = self.waiting.popleft()
             games = tuple(each.games.values())
             work = TaskGames(self.player, place, self.conditions, self.largest_exponent, games)
-            # A task of a served model waits most of the time, for a server that has its own CPUs.
+            # A task of a served model mostly waits for its server, which has its own CPUs.
             task = ray.remote(play_games).options(
                 num_cpus=1 if self.player.spec else 0,
                 num_returns="streaming",
@@ -157,13 +158,13 @@ class _Spread:
             self.running.append(each)
 
     def report_if_nothing_moves(self) -> None:
-        """Say once how much of the cluster is free if no game has moved for a while."""
+        """If no game has moved for a while, report once how much of the cluster is free."""
         if not self._reported and time.monotonic() - self._moved > STILL_SECONDS:
             self._reported = True
             self.remark(f"no game has moved for a while; the cluster has {cluster.room()}")
 
     def receive(self, each: _Slice) -> TaskSteps | None:
-        """Take the next message of a task; None if it has ended, and its slice is put back if games are left.
+        """Take the next message of a task. If the task has ended, put its remaining games back; return None.
 
         Raises:
             BrokenAnswer, EvaluationError: another task would fail in the same way.
@@ -176,7 +177,7 @@ class _Spread:
             if each.games:
                 self._put_back(each, "the task ended")
             return None
-        except (BrokenAnswer, EvaluationError) as error:  # Ray's own class of them is not for users
+        except (BrokenAnswer, EvaluationError) as error:  # do not show users Ray's own error class
             raise type(error.cause)(str(error.cause)) from None  # type: ignore[union-attr]
         except (OctofoldError, OSError, RayError) as error:
             self.running.remove(each)
@@ -202,7 +203,7 @@ class _Spread:
         self.waiting.append(_Slice(list(each.games.values())))
 
     def step(self, steps: TaskSteps) -> PlayedBatch:
-        """The step for a message of a task."""
+        """Return the step for a message of a task."""
         return PlayedBatch(
             moves=steps.moves,
             finished=steps.finished,
@@ -223,6 +224,6 @@ class _Spread:
         )
 
     def unfinished(self) -> list[Episode]:
-        """The games that have begun and not finished, as tasks have copied them last."""
+        """Return the games that have begun and not finished, as the tasks last copied them."""
         slices = [*self.running, *self.waiting]
         return [game for each in slices for game in each.games.values() if isinstance(game, Episode)]

@@ -1,4 +1,4 @@
-"""Plays some games of an evaluation in a task on the cluster, and tells how they go on while they last."""
+"""Plays some games of an evaluation in a task on the cluster, and reports their progress."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from octofold_client.rpc.credentials import Credentials
 
 MESSAGE_SECONDS = 0.5
 COPY_SECONDS = 5.0
-"""How often a task copies its unfinished games. If its node dies, others continue them from there."""
+"""Interval at which a task copies its unfinished games. If its node dies, others continue from the copies."""
 
 
 @dataclass(frozen=True)
 class TaskPlayer:
-    """Who plays: a model of the servers, or a local player if `spec` is not empty."""
+    """The player: a model of the servers, or a local player if `spec` is not empty."""
 
     spec: str = ""
     model: str = ""
@@ -38,7 +38,7 @@ class TaskGames:
     target: str
     """Address of the server; empty for a local player."""
     conditions: Conditions
-    """Those of the whole evaluation, which the player of the task must have, too."""
+    """The conditions of the whole evaluation. The player of the task must match them."""
     largest_exponent: int
     games: Sequence[int | Episode]
     """Indices of new games, and unfinished games to continue; all are played at the same time."""
@@ -46,7 +46,7 @@ class TaskGames:
 
 @dataclass
 class TaskSteps:
-    """What has happened since the last message of a task."""
+    """Changes since the last message of a task."""
 
     moves: int = 0
     requests: int = 0
@@ -93,10 +93,10 @@ def play_games(work: TaskGames) -> Iterator[TaskSteps]:
 
 
 def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
-    """Who chooses the moves.
+    """Return the sources of the moves.
 
     Raises:
-        EvaluationError: it is another player than that of the evaluation.
+        EvaluationError: the player differs from that of the evaluation.
         OctofoldError: the server does not answer.
     """
     player, servers = work.player, None
@@ -109,5 +109,5 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     own = Conditions.of(contender, work.conditions.seed)
     if own != work.conditions:
         where = work.target or "a node of the cluster"
-        raise EvaluationError(f"{where} has another player: {differences(work.conditions, own)}")
+        raise EvaluationError(f"{where} has a different player: {differences(work.conditions, own)}")
     return sources_of(contender, servers, stack)

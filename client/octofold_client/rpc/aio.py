@@ -22,8 +22,8 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Create it inside a running event loop, the only one that can use it. Tasks share calls as threads do.
-    Instead of using `while_waiting`, cancel the task that awaits.
+    Create it inside a running event loop; only this loop can use it. Tasks share calls as threads do. Instead
+    of using `while_waiting`, cancel the task that awaits.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AsyncClient:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: it did not in time.
+            Unavailable: it did not do so in time.
         """
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 
@@ -153,14 +153,16 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except grpc.aio.InternalError:  # instead of a status, as the blocking API has; its text says nothing
+        except (
+            grpc.aio.InternalError
+        ):  # the blocking API reports a status instead; this error has no useful text
             raise UnexpectedStatus(
                 f"gRPC could not send the call to {self.target}; its log says why",
                 grpc.StatusCode.INTERNAL.value[0],
             ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # `close` cancels unfinished calls, although nobody canceled the task that awaits them.
+            # `close` cancels unfinished calls, although the awaiting task was not canceled.
             if self._closed and task is not None and not task.cancelling():
                 raise ClientClosed(f"the client of {self.target} was closed") from None
             raise

@@ -14,17 +14,17 @@ class NextMove:
     move: int
     """0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32]
-    """`[4]`: 0 for illegal moves; the sum is 1, or 0 if the game is over. `[0]` from a player."""
+    """`[4]`: 0 for illegal moves; the sum is 1, or 0 if the game is over. Empty from a player."""
     votes: NDArray[np.uint8]
-    """`[4]`: number of symmetric views of the board that voted for each move. `[0]` from a player."""
+    """`[4]`: number of symmetric views of the board that voted for each move. Empty from a player."""
     model: str
     version: str
     queue_us: int
-    """As in `NextMoves`, for the call that the board shared with those of other threads."""
+    """As in `NextMoves`, for the call that carried this board with the boards of other threads."""
     inference_us: int
     """As in `NextMoves`."""
     values: NDArray[np.float32] | None = None
-    """`[4]`: what each move is worth to a player, as in `NextMoves`; None from a network."""
+    """`[4]`: the value of each move to a player, as in `NextMoves`; None from a network."""
     depth: int | None = None
     """As in `NextMoves`."""
     positions: int | None = None
@@ -44,24 +44,24 @@ class NextMoves:
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32] | None
-    """`[N, 4]`; None if they were not requested, and from a player."""
+    """`[N, 4]`; None from a player, or if they were not requested."""
     model: str
     version: str
     queue_us: int
     """The longest time that a board of this call waited for its batch."""
     inference_us: int
-    """The time of the batches that contained boards of this call."""
+    """The total time of the batches that contained boards of this call."""
     values: NDArray[np.float32] | None = None
-    """`[N, 4]`: what each move is worth to a player, in the unit that its card names; `-inf` for illegal
-    moves, and for all where no search was needed. None if they were not requested, and from a player without
-    them."""
+    """`[N, 4]`: the value of each move to a player, in the unit of its card. It is `-inf` for illegal moves,
+    and for all moves if no search was needed. None if it was not requested, and from a player without
+    values."""
     depth: NDArray[np.uint8] | None = None
-    """`[N]`: how many moves deep a player searched; None if it was not requested, and from a network."""
+    """`[N]`: search depth of a player, in moves; None from a network, or if it was not requested."""
     positions: NDArray[np.int64] | None = None
-    """`[N]`: how many boards and afterstates a player visited; None as `depth`."""
+    """`[N]`: number of boards and afterstates that a player visited; None as for `depth`."""
     value: NDArray[np.float32] | None = None
-    """`[N]`: what a network with a value head expects of each board, in the unit that its card names. None if
-    it was not requested, and from other models."""
+    """`[N]`: the value of each board to a network with a value head, in the unit of its card. None if it was
+    not requested, and from other models."""
     precision: str = ""
     """fp32, int8 or fp16; empty from a player."""
     digest: int = 0
@@ -76,9 +76,9 @@ class ModelVersion:
     state: str
     """loading, ready, failed, unloading, unloaded or unspecified, which also stands for an unknown state."""
     reason: str
-    """Why it is not ready; empty if it is."""
+    """Reason why the version is not ready; empty if it is."""
     precision: str
-    """fp32, int8 or fp16; empty for a player, and if it is not ready."""
+    """fp32, int8 or fp16; empty for a player, and for a version that is not ready."""
     card: Card | None
     """The model card; None if the server could not read it, or if its format is unknown here."""
 
@@ -98,5 +98,5 @@ class Model:
 
     @property
     def newest_ready(self) -> ModelVersion | None:
-        """The version that answers if a request names none; None if no version is ready."""
+        """The version that answers requests without a version; None if no version is ready."""
         return next((version for version in reversed(self.versions) if version.ready), None)

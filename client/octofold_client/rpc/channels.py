@@ -1,8 +1,8 @@
-"""The channels of a client: one for each address of its target, which take turns and look like one.
+"""The channels of a client: one for each address of its target. They take turns and look like one channel.
 
-Each address has a channel of its own, so that names are looked up again and certificates are checked for
-their own host. gRPC spreads the calls of one channel over the servers of a name, and this module spreads
-calls over channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
+Each address has its own channel, so that names are looked up again and certificates are checked for their own
+host. gRPC spreads the calls of one channel over the servers of a name, and this module spreads calls over
+channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _READY = grpc.ChannelConnectivity.READY
 _FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 _WATCH_ENDS_SECONDS = 0.3
-"""grpcio's threads that watch channels look every 0.2 s whether they may end. If the channel is closed before
-that, they print an exception."""
+"""grpcio's threads that watch channels check every 0.2 s whether to end. If the channel is closed earlier,
+they print an exception."""
 
 _log = logging.getLogger(__name__)
 LONGEST = 2**31 - 1
 
 OPTIONS = (
-    # An answer is as long as its question, whose length the caller chooses.
+    # The caller chooses the length of a request, and the answer is as long.
     ("grpc.max_receive_message_length", -1),
     # Reconnect to a restarted server within two seconds, not within gRPC's default of two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -51,15 +51,15 @@ BALANCED_OPTIONS = (
     ),
     # Look a name up again as soon as a connection ends, not within gRPC's default of half a minute.
     ("grpc.dns_min_time_between_resolutions_ms", 2000),
-    # A machine that does not even refuse a connection must not hold up a call for gRPC's default of 20 s.
+    # A silent machine must not delay a call for gRPC's default of 20 s.
     ("grpc.min_reconnect_backoff_ms", 5000),
-    # A channel that failed for long must still connect when its server is back.
+    # A channel must still connect when its server is back after a long failure.
     ("grpc.client_idle_timeout_ms", LONGEST),
 )
 
 
 def blocking_channel(target: str, credentials: Credentials) -> Any:
-    """A channel to all servers of a target.
+    """Make a channel to all servers of a target.
 
     Raises:
         InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
@@ -68,7 +68,7 @@ def blocking_channel(target: str, credentials: Credentials) -> Any:
 
 
 def asyncio_channel(target: str, credentials: Credentials) -> Any:
-    """The same for asyncio; call this inside a running event loop."""
+    """Make a channel to all servers of a target for asyncio; call this inside a running event loop."""
     return _channel(grpc.aio, AsyncChannels, target, credentials)
 
 
@@ -81,7 +81,7 @@ def _channel(api: Any, several: Callable[..., Any], target: str, credentials: Cr
 
 
 def methods_of(channel: Any) -> dict[str, Any]:
-    """The methods that a `Send` names, on a channel of `channels`."""
+    """Return the methods that a `Send` can name, on a channel of this module."""
     service = inference_pb2_grpc.OctofoldServiceStub(channel)
     open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return {
@@ -98,9 +98,9 @@ def methods_of(channel: Any) -> dict[str, Any]:
 
 
 class RoundRobin:
-    """Chooses one address after the other among those that are ready.
+    """Chooses one address after the other among the ready ones.
 
-    If none is ready, it chooses among those that may become so; if all have failed, among all.
+    If none is ready, it chooses among those that may become ready; if all have failed, among all.
 
     Args:
         addresses: the addresses, for the log.
@@ -109,7 +109,7 @@ class RoundRobin:
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
         self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
-        self._failed = [False] * len(addresses)  # since it was last ready
+        self._failed = [False] * len(addresses)  # whether each address failed since it was last ready
         self._choices: Sequence[int] = range(len(addresses))
         self._turn = itertools.count()
         self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
@@ -138,7 +138,7 @@ class RoundRobin:
 
 
 class _Method:
-    """One method of several channels; each call takes the next one."""
+    """One method of several channels. Each call uses the next channel."""
 
     def __init__(self, methods: Sequence[Any], round_robin: RoundRobin) -> None:
         self._methods = methods
@@ -152,7 +152,7 @@ class _Method:
 
 
 class _Channels:
-    """Several channels that look like one to the stubs."""
+    """Several channels that look like one channel to the stubs."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         self.round_robin = RoundRobin(addresses)
@@ -166,7 +166,7 @@ class _Channels:
 
 
 class BlockingChannels(_Channels):
-    """Several channels of threads that look like one."""
+    """Several blocking channels that look like one."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         super().__init__(addresses, channels)
@@ -182,7 +182,7 @@ class BlockingChannels(_Channels):
             channel.close()
 
     def unwatch(self) -> None:
-        """Let grpcio's threads that watch the channels end."""
+        """Stop grpcio's threads that watch the channels."""
         for channel, watch in zip(self.channels, self._watches, strict=True):
             channel.unsubscribe(watch)
         _watching.discard(self)
@@ -200,12 +200,12 @@ def _end_watches(*several: BlockingChannels) -> None:
 
 @atexit.register
 def _end_all_watches() -> None:
-    """End the watching threads of clients that a program has not closed; they would run forever."""
+    """Stop the watching threads of clients that a program has not closed. They would run forever."""
     _end_watches(*_watching)
 
 
 class AsyncChannels(_Channels):
-    """Several channels of asyncio that look like one."""
+    """Several asyncio channels that look like one."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         super().__init__(addresses, channels)
@@ -224,7 +224,7 @@ class AsyncChannels(_Channels):
         await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
 
     async def close(self, grace: float | None = None) -> None:
-        """Close all channels; calls that have begun get `grace` seconds."""
+        """Close all channels. Calls in progress get `grace` seconds."""
         for watching in self._watching:
             watching.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)

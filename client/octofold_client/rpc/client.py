@@ -40,7 +40,7 @@ class PendingAnswer(Generic[T]):
         self._conversation = conversation
         self._while_waiting = while_waiting
         self._ended = False
-        self._answer: T  # once it has ended without an error
+        self._answer: T  # set when the call has ended without an error
         self._error: BaseException | None = None
         assert not isinstance(step, Wait)
         self._call = start(step)
@@ -55,7 +55,7 @@ class PendingAnswer(Generic[T]):
             try:
                 self._answer = self._finish()
             except BaseException as error:
-                self._call.cancel()  # has an effect only if `while_waiting` ended the call
+                self._call.cancel()  # only has an effect after an exception from `while_waiting`
                 self._error = error
             self._ended = True
         if self._error is not None:
@@ -103,13 +103,13 @@ class PendingAnswer(Generic[T]):
 class Client:
     """A blocking client, which many threads can use at once.
 
-    Threads that ask about one board each at the same time share calls. Every method raises an `OctofoldError`
-    if the call fails; `octofold_client.errors` lists the kinds.
+    If several threads ask about one board each at the same time, they share calls. Every method raises an
+    `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
-        target: address of the server, HOST:PORT; or a name of several servers, dns:///NAME:PORT; or several
-            of both with commas between them. Calls then go to each server that is ready in turn.
-        model: model to ask; empty for the server's default.
+        target: address of the server, HOST:PORT; a name of several servers, dns:///NAME:PORT; or several of
+            these, separated by commas. Calls then take turns among the ready servers.
+        model: name of the model; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         timeout_seconds: deadline of every call, including its retries.
         retry: when to retry a failed call.
@@ -154,12 +154,12 @@ class Client:
         search_seconds: float | None = None,
         with_value: bool = False,
     ) -> NextMove:
-        """The move for one board of exponents, `[16]` or `[4, 4]`.
+        """Return the move for one board of exponents, `[16]` or `[4, 4]`.
 
         `model` and `version` replace those of the client for this call. A `model` without a `version` means
-        its newest version. A player searches for `search_seconds`, above 0 and at most 60; without them, as
-        deep as its options say. Networks pass over them. `with_value` asks a network with a value head for
-        the value of the board, which costs it time.
+        its newest version. A player searches for `search_seconds`, above 0 and at most 60; by default, to the
+        depth of its options. Networks ignore them. `with_value` also requests the value of the board from a
+        network with a value head, which takes more time.
 
         Raises:
             BoardError: the board is invalid.
@@ -178,7 +178,7 @@ class Client:
         search_seconds: float | None = None,
         with_value: bool = False,
     ) -> NextMoves:
-        """The moves for one or more boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
+        """Return the moves for boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
 
         `with_probabilities` asks a network for probabilities, and a player for values, depth and positions.
         `search_seconds` are for each board.
@@ -217,14 +217,14 @@ class Client:
     def source_of(
         self, model: str, version: str, retry: RetryPolicy, check: Callable[[NextMoves], NextMoves]
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
-        """`begin_next_moves` for many questions to one model version, without probabilities.
+        """Return a fast `begin_next_moves` for many calls to one model version, without probabilities.
 
-        Each answer passes `check`, which may raise an error.
+        Each answer passes through `check`, which may raise an error.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
-            # As in `_begin`, but without its call: the boards of an evaluation pass here.
+            # As in `_begin`, but without calling it: all boards of an evaluation take this path.
             conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
@@ -233,7 +233,7 @@ class Client:
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
-        """All models in the server's repository, sorted by name.
+        """Return all models in the server's repository, sorted by name.
 
         `timeout_seconds` and `retry` replace those of the client.
         """
@@ -249,14 +249,14 @@ class Client:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: it did not in time.
+            Unavailable: it did not do so in time.
         """
         self._converse(self._calls.wait_until_ready(timeout_seconds))
 
     def close(self) -> None:
         """Close the connection; unfinished calls fail."""
         self._closed = True
-        if self._process == os.getpid():  # a forked copy of the channel lacks the threads to close it
+        if self._process == os.getpid():  # a forked copy of the channel has no threads that could close it
             self._channel.close()
 
     def __enter__(self) -> Self:
@@ -266,7 +266,7 @@ class Client:
         self.close()
 
     def _converse(self, conversation: Conversation[T]) -> T:
-        """Make a conversation to its end, and return its answer."""
+        """Run a conversation to its end, and return its answer."""
         return self._begin(conversation).result()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:

@@ -1,12 +1,12 @@
 """Sends single boards of several callers in one call.
 
 While nothing is in flight, a board is sent at once. Otherwise, boards gather until their number reaches that
-of the boards in flight, and are then sent together. A lone caller never waits, no timer is needed, and one
-half of many callers asks while the server works for the other half; with several servers, each has two such
-parts. Each caller gets its own answer or error, and a caller that leaves does not affect the others.
+of the boards in flight, and are then sent together. A lone caller never waits, and no timer is needed. With
+many callers, the server works for one half while the other half sends; with several servers, each has two of
+these groups. Each caller gets its own answer or error, and a caller that leaves does not affect the others.
 
-The calls are unary. A single stream was no faster, and a message on a stream can neither be canceled nor have
-a deadline that the server knows.
+The calls are unary. A single stream is no faster, and its messages can neither be canceled nor have their own
+deadline.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class OpenCall(Protocol):
         """Call `callback` when the call has ended."""
 
     def result(self) -> Any:
-        """The response of a call that has ended, or raise its error."""
+        """Return the response of a call that has ended, or raise its error."""
 
     def cancel(self) -> Any:
         """Cancel the call."""
@@ -98,7 +98,7 @@ class TaskRequest:
 
     @property
     def left(self) -> bool:
-        """Whether the task no longer waits for the answer."""
+        """Whether the task has stopped waiting for the answer."""
         return self._future.done()
 
     async def result(self) -> NextMove:
@@ -140,7 +140,7 @@ class Coalescer:
         calls: makes the requests.
         start: begins a call, or raises.
         servers: number of servers to which `start` spreads the calls.
-        with_value: whether the callers ask for the values of their boards, too.
+        with_value: whether to request the values of the boards, too.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Coalescer:
         except BaseException as error:  # asyncio.CancelledError is not an `Exception`
             outcomes = error
             half = len(group.boards) // 2
-            if half and _is_refusal(error):  # only the invalid board must fail
+            if half and _is_refusal(error):  # resend in halves, so that only the invalid board fails
                 self._land(group, again=[group.boards[:half], group.boards[half:]])
                 self._send()
                 return
@@ -228,7 +228,7 @@ class _Group:
             request.group = self
 
     def seconds_left(self) -> float:
-        """Until the latest deadline; callers with earlier ones leave before."""
+        """Time until the latest deadline; callers with earlier deadlines leave before."""
         return max(0.0, max(request.end for request in self.boards) - time.monotonic())
 
     def settle(self, outcomes: Sequence[NextMove] | BaseException) -> None:

@@ -43,9 +43,10 @@ T = TypeVar("T")
 _NO_PROBABILITIES, _NO_VOTES = np.zeros(0, np.float32), np.zeros(0, np.uint8)
 
 _TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<most>\d+)\)")
-"""What gRPC says of a message that the server does not read."""
+"""gRPC's message about a request that is too large for the server."""
 _LONGEST_SECONDS = 1e9
-"""gRPC adds a timeout to the time and counts nanoseconds in 63 bits: a longer one would already be over."""
+"""Longest timeout. gRPC adds a timeout to the time and counts nanoseconds in 63 bits; a longer one would
+overflow."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,13 @@ class Send:
 
 @dataclass(frozen=True)
 class SendBoard:
-    """A step: ask for the move on one board, perhaps in one call with the boards of other callers.
+    """A step: get the move for one board, perhaps in one call with boards of other callers.
 
     The reply is the board's `NextMove`.
     """
 
     board: bytes
-    """16 exponents."""
+    """The board: 16 exponents, one byte each."""
     timeout_seconds: float
     model: str = ""
     version: str = ""
@@ -92,7 +93,7 @@ class Calls:
     """
 
     target: str
-    """As in `targets`."""
+    """Addresses of the servers, as in `targets`."""
     model: str = ""
     """Empty for the server's default model."""
     version: str = ""
@@ -106,7 +107,7 @@ class Calls:
     def __post_init__(self) -> None:
         addresses_of(self.target)
         if math.isnan(self.timeout_seconds):
-            raise InvalidRequest("timeout_seconds is not a number")
+            raise InvalidRequest("timeout_seconds must be a number, got {self.timeout_seconds}")
 
     def override(
         self,
@@ -116,7 +117,7 @@ class Calls:
         timeout_seconds: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> "Calls":
-        """The same calls to another model or version, or with another deadline or retries; None keeps them.
+        """Return calls to another model or version, or with another deadline or retries; None keeps them.
 
         `model` may include a version, such as "swift:1". Without one, it means the newest version.
         """
@@ -135,7 +136,7 @@ class Calls:
 
         Raises:
             BoardError: the board is invalid; nothing is sent.
-            InvalidRequest: so is the time of a search.
+            InvalidRequest: the time of a search is invalid.
         """
         cells = _cells(board)
         if search_seconds is not None:
@@ -148,7 +149,7 @@ class Calls:
         )
 
     def of_boards(self, boards: Sequence[bytes], timeout_seconds: float, with_value: bool = False) -> Send:
-        """One call for the boards of many `SendBoard` steps; `answers_of` splits its response."""
+        """Make one request for the boards of many `SendBoard` steps; `answers_of` splits its response."""
         return Send("NextMoves", self._of_boards(boards, with_value), timeout_seconds)
 
     def _of_boards(self, boards: Sequence[bytes], with_value: bool) -> pb.NextMovesRequest:
@@ -173,7 +174,7 @@ class Calls:
 
         Raises:
             BoardError: a board is invalid; nothing is sent.
-            InvalidRequest: so is the time of a search.
+            InvalidRequest: the time of a search is invalid.
         """
         packed = _packed(boards)
         n = len(packed) // messages.CELLS
@@ -208,7 +209,7 @@ class Calls:
         """Ask for the server's health until it reports SERVING.
 
         Raises:
-            Unavailable: it did not in time.
+            Unavailable: it did not do so in time.
         """
         end = time.monotonic() + timeout_seconds
         last = "no answer"
@@ -232,7 +233,7 @@ class Calls:
         return self._ask(lambda seconds: Send(method, request, seconds), parse)
 
     def _ask(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
-        """Make attempts until one succeeds; `step` makes an attempt's step from its timeout in seconds."""
+        """Make attempts until one succeeds. `step` makes an attempt's step from its timeout in seconds."""
         end = time.monotonic() + self.timeout_seconds
         attempt = 1
         while True:
@@ -249,7 +250,7 @@ class Calls:
             attempt += 1
 
     def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
-        """The exception for an error of gRPC, with the server's address if the message lacks it."""
+        """Return the exception for an error of gRPC, with the server's address if the message lacks it."""
         error = error_of_call(rpc_error)
         if (found := _TOO_LARGE.search(str(error))) is not None:
             size, most = int(found["size"]), int(found["most"])
@@ -267,12 +268,12 @@ class Calls:
 
 
 def _cells(board: ArrayLike) -> bytes:
-    """The 16 bytes of one board, `[16]` or `[4, 4]`."""
+    """Return the 16 bytes of one board, `[16]` or `[4, 4]`."""
     array = np.asarray(board)
     if array.shape == (4, 4):
         array = array.reshape(16)
     if array.dtype == np.uint8 and array.shape == (16,):
-        # The usual case: checking bytes takes a fraction of the time of numpy's check.
+        # The usual case. Checking bytes takes a fraction of the time of numpy's check.
         cells = array.tobytes()
         if max(cells) <= LARGEST_EXPONENT:
             return cells
@@ -280,9 +281,9 @@ def _cells(board: ArrayLike) -> bytes:
 
 
 def _packed(boards: ArrayLike) -> bytes:
-    """The 16 bytes of each of `[N, 16]` or `[N, 4, 4]` boards."""
+    """Return the 16 bytes of each of `[N, 16]` or `[N, 4, 4]` boards."""
     if not (
-        type(boards) is np.ndarray  # others, such as masked arrays, need numpy's check
+        type(boards) is np.ndarray  # subclasses, such as masked arrays, need numpy's check
         and boards.dtype == np.uint8
         and boards.shape[1:] == (messages.CELLS,)
         and boards.max(initial=0) <= LARGEST_EXPONENT
@@ -292,12 +293,12 @@ def _packed(boards: ArrayLike) -> bytes:
 
 
 def checked(conversation: Conversation[T], check: Callable[[T], T]) -> Conversation[T]:
-    """The same conversation, whose answer passes `check`."""
+    """Run the conversation, and pass its answer through `check`."""
     return check((yield from conversation))
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
-    """The answers to the `n` boards of a call by `Calls.of_boards`.
+    """Return the answers to the `n` boards of a call by `Calls.of_boards`.
 
     Raises:
         BrokenAnswer: the response does not fit the boards.
@@ -319,7 +320,7 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
 
 
 def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
-    """Values, depth and positions of each board; without end from a network."""
+    """Yield values, depth and positions of each board; for a network, an endless sequence of Nones."""
     if many.depth is None or many.positions is None:
         return repeat((None, None, None))
     values = repeat(None) if many.values is None else many.values
@@ -327,7 +328,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
-    """What a response holds: if asked, a network has probabilities, and a player has depth and positions."""
+    """Parse a response. If requested, a network has probabilities, and a player has depth and positions."""
     probabilities = values = depth = positions = value = None
     try:
         moves = messages.MOVES.read(response.moves, n)
@@ -362,12 +363,12 @@ def _search_time_us(seconds: float) -> int:
     time_us = round(seconds * 1e6) if math.isfinite(seconds) else 0
     if not 0 < time_us <= messages.LONGEST_SEARCH_US:
         longest = messages.LONGEST_SEARCH_US // 10**6
-        raise InvalidRequest(f"search_seconds is {seconds:g}; it takes more than 0 and at most {longest}")
+        raise InvalidRequest(f"search_seconds must be above 0 and at most {longest}, got {seconds:g}")
     return time_us
 
 
 def _misfit(error: ValueError) -> BrokenAnswer:
-    return BrokenAnswer(f"the server's answer does not fit the question: {error}")
+    return BrokenAnswer(f"the server's answer does not match the request: {error}")
 
 
 def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:

@@ -83,15 +83,15 @@ class Credentials:
         )
 
     def channel(self, api: Any, address: str, options: Any) -> Any:
-        """A channel to one address of `targets`, made by `api`, which is `grpc` or `grpc.aio`.
+        """Make a channel to one address of `targets` with `api`, which is `grpc` or `grpc.aio`.
 
         Raises:
             InvalidRequest: the token would leave this machine in plaintext.
         """
-        # What a resolver answers for a name may be any machine.
+        # A resolver may answer with any machine.
         is_here = is_socket(address) or (not is_name(address) and _is_loopback(host_and_port(address)[0]))
         if is_here:
-            # gRPC would reach even this machine through the proxy of http_proxy, and show it the token.
+            # gRPC would use the proxy of http_proxy even for this machine, and the proxy would see the token.
             options = (*options, ("grpc.enable_http_proxy", 0))
         if self.tls:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)
@@ -110,7 +110,7 @@ PLAINTEXT = Credentials()
 
 
 def _token(text: str, source: str | Path) -> str:
-    """The token in a file or variable, which may end with a line break."""
+    """Return the token in a file or variable, which may end with a line break."""
     token = text.strip()
     _check_token(token, source)
     return token

@@ -1,4 +1,4 @@
-"""Runs a server of our own: started on a free port when a block begins, stopped when it ends.
+"""Runs a local server: it starts on a free port when a block begins, and stops when the block ends.
 
 It starts `octofold-serve` in a process of this Python. The client does not import it.
 """
@@ -15,9 +15,10 @@ from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
 
 START_SECONDS = 120.0
-"""Loading and warming up a model takes seconds, and longer on a busy machine."""
+"""Time limit for the start. Loading and warming up a model takes seconds, and longer on a busy machine."""
 READY_SECONDS = 30.0
-"""A server writes its port when it is ready, so a first answer that takes longer will not come."""
+"""Time limit for the first answer. A server writes its port when it is ready, so a later answer will not
+come."""
 STOP_SECONDS = 20.0
 LOG_LINES = 12
 
@@ -42,7 +43,7 @@ class LocalServer:
         """Start the server and wait until it is ready.
 
         Raises:
-            ServerDied: it ended, or was not ready in time.
+            ServerDied: the server ended, or was not ready in time.
         """
         try:
             self._start()
@@ -63,7 +64,7 @@ class LocalServer:
         """Check that the server is running.
 
         Raises:
-            ServerDied: it has ended; the message includes the last lines of its log.
+            ServerDied: the server has ended; the message includes the last lines of its log.
         """
         if self._process is not None and self._process.poll() is not None:
             raise ServerDied(
@@ -94,7 +95,7 @@ class LocalServer:
             with Client(self.target) as client:
                 client.wait_until_ready(READY_SECONDS)
         except Unavailable:
-            self.check()  # if it has ended, its log says why
+            self.check()  # after its end, its log says why
             raise
 
     def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""When a failed call is made again: after which errors, how soon and how often.
+"""Decides when a failed call is repeated: after which errors, how soon and how often.
 
 No call of this client changes anything on the server, so every call is safe to repeat.
 """
@@ -13,8 +13,8 @@ from octofold_client.errors import DeadlinePassed, OctofoldError, QueueFull, Una
 class RetryPolicy:
     """When to retry a failed call, always within its deadline.
 
-    UNAVAILABLE is retried after a wait that doubles each time, and a full queue after the delay that the
-    server asks for. With `silence`, so is a deadline that has passed. Each wait is extended at random by up
+    After UNAVAILABLE, the wait doubles each time. After a full queue, it is the delay that the server asks
+    for. With `silence`, a passed deadline is retried like UNAVAILABLE. Each wait is extended at random by up
     to a half, so that many clients do not return together.
     """
 
@@ -22,10 +22,10 @@ class RetryPolicy:
     first_wait_seconds: float = 0.1
     largest_wait_seconds: float = 2.0
     silence: bool = False
-    """Whether to ask a server again that did not answer in time."""
+    """Whether to retry a call to a server that did not answer in time."""
 
     def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
-        """Time to wait after failed attempt number `attempt` (from 1); None to give up."""
+        """Return the time to wait after failed attempt number `attempt` (from 1); None to give up."""
         if attempt >= self.attempts:
             return None
         if isinstance(error, Unavailable) or (self.silence and isinstance(error, DeadlinePassed)):
@@ -40,6 +40,6 @@ class RetryPolicy:
 DEFAULT_RETRY = RetryPolicy()
 NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
-"""For the first call to a server, which must fail soon if no server answers."""
+"""Policy for the first call to a server, which must fail soon if no server answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
-"""For a server that plays games. It gives the pace; the patience of an evaluation ends it."""
+"""Policy for a server that plays games. It sets the pauses; the patience of an evaluation sets the end."""

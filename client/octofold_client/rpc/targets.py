@@ -2,7 +2,7 @@
 
 HOST:PORT is one server. dns:///NAME:PORT is every server whose address the name has, and the client follows
 the name when its addresses change; dns://RESOLVER/NAME:PORT asks that resolver. unix:PATH is the socket of a
-server on this machine. Commas separate several, and spaces around them do not count.
+server on this machine. Commas separate several addresses; spaces around commas are ignored.
 """
 
 import re
@@ -11,7 +11,8 @@ from functools import lru_cache
 from octofold_client.errors import InvalidRequest
 
 SERVERS_OF_A_NAME = 4
-"""Servers that we expect behind a name. gRPC does not say how many it has; of more, some wait at times."""
+"""Number of servers that we expect behind a name. gRPC does not report the number. If there are more, some
+are idle at times."""
 
 _DNS = r"dns://[^\s/,]*/"
 _HOST = r"[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]"
@@ -20,10 +21,10 @@ _ADDRESS = re.compile(rf"(?P<dns>{_DNS})?(?P<host>{_HOST}):(?P<port>[0-9]{{1,5}}
 
 @lru_cache
 def addresses_of(target: str) -> tuple[str, ...]:
-    """The addresses of a target, at least one.
+    """Return the addresses of a target, at least one.
 
     Raises:
-        InvalidRequest: an address is malformed or there twice. gRPC would fail later, with a long message.
+        InvalidRequest: an address is malformed or occurs twice. gRPC would fail later, with a long message.
     """
     addresses = tuple(address.strip() for address in target.split(","))
     for address in addresses:
@@ -34,15 +35,15 @@ def addresses_of(target: str) -> tuple[str, ...]:
             place = f" in {target!r}" if len(addresses) > 1 else ""
             raise InvalidRequest(
                 "the target must be HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or "
-                f"unix:PATH, or several with commas between them, got {address!r}{place}"
+                f"unix:PATH, or several separated by commas, got {address!r}{place}"
             )
         if addresses.count(address) > 1:
-            raise InvalidRequest(f"the target contains {address} twice: {target!r}")
+            raise InvalidRequest(f"the target must name each address once, got {address} twice in {target!r}")
     return addresses
 
 
 def is_name(address: str) -> bool:
-    """Whether an address stands for every server that has a name."""
+    """Return whether an address stands for every server that has a name."""
     return address.startswith("dns://")
 
 
@@ -57,6 +58,6 @@ def servers_of(target: str) -> int:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """The host without brackets, and the port; for a name, the name and the port."""
+    """Return the host without brackets, and the port; for a name, the name and the port."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     return host.strip("[]"), int(port)

@@ -15,7 +15,7 @@ _HTTP_1 = "http1.x server"
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
-    """A message for the `details` of a call that could not connect to `target`; None for other details."""
+    """Explain the `details` of a call that could not connect to `target`; None for other details."""
     if "backend unhealthy" in details:
         return f"{target}: no server there is ready"
     if "errors resolving" in details or "DNS resolution failed" in details:
@@ -39,7 +39,7 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
 
 
 def explain_tls(target: str, authorities: bytes | None) -> str | None:
-    """Why a TLS handshake with `target` fails; None if it does not, or if nobody answers.
+    """Return why a TLS handshake with `target` fails; None if it succeeds, or if no server answers.
 
     gRPC reports only the failure of the last address. If a host has an IPv6 and an IPv4 address and listens
     on one of them, "Connection refused" may hide a wrong certificate.

@@ -1,1 +1,1 @@
-"""What is made of finished games: analyses, pictures, reports, animations, play logs, tables of scores."""
+"""Studies of finished games: analyses, pictures, reports and play logs."""

@@ -26,7 +26,7 @@ FILE = "analysis.json"
 SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
 SAME_STUMBLE = 20
-"""Costly moves of one game that are fewer moves apart are one stumble."""
+"""Costly moves of one game that are less than this number of moves apart belong to one stumble."""
 COSTLIEST_KEPT = 100
 """Maximum number of costly moves."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
@@ -99,7 +99,7 @@ class Group:
     agreement: float | None
     """Share of the judged positions in which the judge makes the same move; None without any."""
     agreement_interval: Interval | None
-    """95% interval, which takes into account that the positions of one game are similar."""
+    """95% interval of the agreement. It allows for the similarity of positions of one game."""
     cost: float | None
     """Average cost of a move."""
     cost_share: float | None
@@ -112,7 +112,7 @@ class CostlyMove:
 
     game: int
     move: int
-    """Number of moves made before; a link of the page to the game ends with it."""
+    """Number of moves made before. A link to the game on the page ends with this number."""
     board: list[int]
     made: int
     better: int
@@ -129,7 +129,7 @@ class EndedAt:
     largest_tile: _Count
     games: _Count
     quarters: list[_Count]
-    """The same games by the sum of their other tiles, as `QUARTERS` names the groups."""
+    """The same games by the sum of their other tiles, in the groups of `QUARTERS`."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,11 @@ class Analysis:
     cost_of_a_game: GameCost | None
     all: Group
     by_stage: list[Group]
-    """By the largest tile on the board, in ascending order."""
+    """Groups by the largest tile on the board, in ascending order."""
     by_distance: list[Group]
-    """By the number of moves left, in ranges that double, from the end backwards."""
+    """Groups by the number of moves left, in ranges that double, from the end backwards."""
     endings: list[EndedAt]
-    """In ascending order of the tile."""
+    """The games by their largest tile, in ascending order."""
     costliest: list[CostlyMove]
     """The costliest moves of different stumbles, in descending order, without moves of cost 0."""
 
@@ -182,7 +182,7 @@ class Analysis:
         last: int,
         judge: Judge | None,
     ) -> "Analysis":
-        """The figures of the `last` positions of each game, which `judge` has judged."""
+        """Compute the figures of the `last` positions of each game, which `judge` has judged."""
         largest = positions.boards.max(axis=1)
         return cls(
             schema=SCHEMA,
@@ -224,7 +224,7 @@ def _by_distance(positions: Positions, verdicts: Verdicts) -> list[Group]:
 
 
 def _cost_of_a_game(positions: Positions, verdicts: Verdicts) -> GameCost | None:
-    """The interval is one over games, because the positions of one game are similar."""
+    """Return the average cost per game. Its interval is over games, whose positions are similar."""
     indices, rows = np.unique(positions.games, return_inverse=True)
     judged = verdicts.judged
     complete = np.bincount(rows, ~judged, len(indices)) == 0
@@ -281,7 +281,7 @@ def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: 
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
-    """The interval of the share of True in `same` `[P]`; `games` `[P]` is the game of each position."""
+    """Return the interval of the share of True in `same` `[P]`; `games` `[P]` is each position's game."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
 
@@ -313,7 +313,7 @@ def judge_positions(
 
 
 def _checked(kept: Analysis) -> Analysis:
-    """The same analysis.
+    """Return the analysis if its numbers are in range.
 
     Raises:
         ValueError: a number is out of its range.
@@ -321,12 +321,14 @@ def _checked(kept: Analysis) -> Analysis:
     if kept.schema != SCHEMA:
         raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
     if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
-        raise ValueError(f"a row of endings has not {len(QUARTERS)} quarters")
+        raise ValueError(f"a row of endings must have {len(QUARTERS)} quarters")
     for move in kept.costliest:
         if len(move.board) != 16 or not 0 <= min(move.board) <= max(move.board) <= LARGEST_EXPONENT:
-            raise ValueError("a costly move has no board of 16 exponents")
+            raise ValueError(
+                f"the board of a costly move must have 16 exponents from 0 to {LARGEST_EXPONENT}"
+            )
         if not 0 <= min(move.made, move.better) <= max(move.made, move.better) <= 3:
-            raise ValueError("a costly move is not one of the four moves")
+            raise ValueError("a costly move must be one of the four moves")
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Writes the games of a result folder as play logs: single moves, from which networks learn."""
+"""Writes the games of a result folder as play logs: single moves, as training data for networks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +16,10 @@ _MOVES_AT_ONCE = 1 << 16
 def write_logs(
     folder: ResultFolder, count: Callable[[int], None], check: Callable[[], None]
 ) -> dict[Path, int]:
-    """Write all finished games of the folder as logs. Each log is written whole or not at all.
+    """Write all finished games of the folder as logs. No log is ever left half written.
 
     Args:
-        folder: holds the games, and gets the logs.
+        folder: contains the games; the logs are added to it.
         count: called with the number of moves whenever some are done.
         check: called often. An exception from it ends the work; complete files stay.
 

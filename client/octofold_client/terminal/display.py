@@ -1,4 +1,4 @@
-"""Shows the progress of long work: redrawn in place on a terminal, a line a minute elsewhere."""
+"""Shows the progress of long work: redrawn in place on a terminal, otherwise one line a minute."""
 
 import time
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ class Status:
     title: str
     done: int
     total: int | None
-    """None if unknown."""
+    """The count at the end; None if unknown."""
     unit: str
     """The noun for the count, such as `games`."""
     facts: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Status:
 
     @property
     def words(self) -> list[str]:
-        """All of it but the title."""
+        """Return all parts except the title."""
         return [f"{self.counted} done", *self.facts, *filter(None, [self.left])]
 
 
@@ -104,7 +104,7 @@ class LiveDisplay(Display):
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        # Without a redrawing thread, which would take CPU time from a server on the same machine.
+        # No redrawing thread: it would take CPU time from a server on the same machine.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def show(self, status: Status) -> None:
@@ -139,7 +139,7 @@ def display_on(console: Console) -> Display:
 
 @contextmanager
 def count_on(display: Display, total: int | None, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` are done (None: unknown); the block calls it with further numbers."""
+    """Show how many of `total` are done (None: unknown); the block calls what it yields with numbers."""
     done = 0
 
     def status() -> Status:

@@ -1,4 +1,4 @@
-"""A game by hand: all its positions, so that moves can be undone, the effect of keys, and the screen."""
+"""A game by hand: its positions with undo, the effect of keys, and the screen."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MOVE_KEYS = {
 }
 ARROWS = ("↑", "→", "↓", "←")
 _CELL = 8
-"""Columns of a cell; the largest tile has six digits, and brackets when it is new."""
+"""Width of a cell in columns. The largest tile has six digits, and brackets when it is new."""
 _COLUMNS, _LINES = 4 * _CELL + 5, 20
-"""Room for a board and an opinion below it."""
+"""Size of the terminal that holds a board and an opinion below it."""
 _BACKSPACES = ("\x7f", "\x08")
 _END_OF_INPUT = "\x04"
 
@@ -122,7 +122,7 @@ class HandGame:
 
 @dataclass
 class Hand:
-    """The game on the screen, and the requests of the person who plays."""
+    """The game on the screen, and the person's requests."""
 
     game: HandGame
     hint: bool = False
@@ -162,13 +162,13 @@ class Hand:
 def draw(
     hand: Hand, console: Console, now: AdviceOrError, before: AdviceOrError, *, has_adviser: bool
 ) -> Group:
-    """The screen.
+    """Return the screen.
 
     Args:
         hand: the game.
         console: the terminal.
-        now: the adviser's opinion of the current board, if it gives a hint.
-        before: its opinion of the board before the last move.
+        now: the adviser's opinion of the current board; None without a hint.
+        before: the adviser's opinion of the board before the last move.
         has_adviser: whether there is an adviser.
     """
     if console.width < _COLUMNS or console.height < _LINES:
@@ -177,14 +177,14 @@ def draw(
     lines = [*_state(game), *(_help() if hand.help else _opinions(hand, now, before))]
     if hand.message:
         lines.append(Text(hand.message, "bold yellow"))
-    # The way out comes first, and so is seen on a narrow terminal.
+    # Quitting comes first, so that it is visible on a narrow terminal.
     keys = f"q: quit   u: undo   n: new game{hint}   ?: keys"
     return Group(_picture(game, console), *lines, Text(keys, "dim", no_wrap=True, overflow="ellipsis"))
 
 
 def _picture(game: HandGame, console: Console) -> Table:
-    """The board; the new tile is put in brackets, and red."""
-    # The nearest of sixteen colors would make some numbers as bright as their tiles.
+    """Return the picture of the board. The new tile is red and in brackets."""
+    # With only sixteen colors, some numbers would be as bright as their tiles.
     has_colors = console.color_system in ("256", "truecolor") and not console.no_color
     table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=0, pad_edge=False)
     for _ in range(4):
@@ -236,7 +236,7 @@ def _help() -> list[Text]:
 
 
 def remark(advice: Advice, made: int) -> str:
-    """What the adviser thinks of a move, in a sentence."""
+    """Return the adviser's opinion of a move, in a sentence."""
     move, better = (
         f"{ARROWS[each]} {MOVE_NAMES[each]} {_value(advice, each).strip()}".rstrip()
         for each in (made, advice.choice)
@@ -247,7 +247,7 @@ def remark(advice: Advice, made: int) -> str:
 
 
 def _value(advice: Advice, move: int) -> str:
-    """The value of a move, and its share of the views' votes, such as "5/8"."""
+    """Return the value of a move, and its share of the views' votes, such as "5/8"."""
     votes: NDArray[np.uint8] | None = advice.votes
     text = ""
     if advice.values is not None:

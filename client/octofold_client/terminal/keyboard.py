@@ -13,11 +13,11 @@ SUSPEND = "\x1a"
 
 _SEQUENCE = re.compile(rb"\x1b+[\[O][0-9;]*[ -/]*[@-~]|\x1b+[^\x1b]|.", re.DOTALL)
 _BEGUN = re.compile(rb"\x1b+([\[O][0-9;]*)?\Z")
-"""An incomplete sequence."""
+"""The beginning of a key's sequence whose end has not arrived."""
 _REST_SECONDS = 0.05
 _ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _NAMES = {b"\x1b" + kind + letter: name for kind in (b"[", b"O") for letter, name in _ARROWS.items()}
-"""Arrows without Ctrl, Shift or Alt, which would stand in the sequence."""
+"""Names of arrow keys. With Ctrl, Shift or Alt, an arrow has another sequence."""
 
 
 class Keyboard:
@@ -48,7 +48,7 @@ class Keyboard:
         self.__enter__()
 
     def read(self, timeout_seconds: float) -> list[str] | None:
-        """The keys pressed since the last call, or the next ones.
+        """Return the keys pressed since the last call, or wait for the next ones.
 
         Returns an empty list after `timeout_seconds`, and None if the terminal is closed.
         """
@@ -64,7 +64,7 @@ class Keyboard:
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """The names of keys: a character for itself, a word for an arrow, `unknown` for other special keys."""
+    """Return the names of keys: a character itself, a word for an arrow, `unknown` for other special keys."""
     return [
         _NAMES.get(key, key.decode("latin-1") if len(key) == 1 else "unknown")
         for key in _SEQUENCE.findall(typed)

@@ -125,7 +125,7 @@ class EvaluationProgress:
         self._display.__exit__(*raised)
 
     def _current_status(self, step: PlayedBatch) -> Status:
-        """The status, with figures that are computed only for the display."""
+        """Return the status, with figures that are computed only for the display."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
@@ -142,7 +142,7 @@ class EvaluationProgress:
 
 
 def progress_on(games: int, title: str, console: Console | None = None) -> EvaluationProgress:
-    """The progress of an evaluation, on the display for `console`, or else standard error or the notebook."""
+    """Make the progress of an evaluation, shown on `console`, or on standard error or the notebook."""
     console = console or Console(stderr=True)
     display = NotebookDisplay() if console.is_jupyter else display_on(console)
     return EvaluationProgress(games, title, display)
@@ -155,7 +155,7 @@ class NotebookDisplay(Display):
     _latest: Callable[[], Status] | None = None
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Show the status if it is time, and keep it to show at the end."""
+        """Show the status if enough time has passed, and keep it for the end."""
         self._latest = status
         super().offer(status)
 

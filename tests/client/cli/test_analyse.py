@@ -60,7 +60,7 @@ def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folde
         values = costly["values"]
         assert costly["cost"] == pytest.approx(values[costly["better"]] - values[costly["made"]])
     assert len(shown) == 2
-    assert f"octofold-serve opens these links, with --results {folder.parent}." in done.stdout
+    assert f"To open these links, run octofold-serve with --results {folder.parent}." in done.stdout
     text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
     rows = re.findall("^[|] (`.*?`) [|]", text.partition("## `analysis.json`")[2], re.MULTILINE)
     assert {field for row in rows for field in re.findall("`(.*?)`", row)} == analysis.keys()

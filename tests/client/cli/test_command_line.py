@@ -84,7 +84,7 @@ def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
     assert "refused" in refused
     assert unknown == "continuing without nowhere.invalid:1: the host name cannot be resolved"
     both = failure(*move, f"{nobody},nowhere.invalid:1", folder=tmp_path)
-    assert both.startswith(f"none of 2 servers answers: no Octofold server answers at {nobody}: ")
+    assert both.startswith(f"none of the 2 servers answers: no Octofold server answers at {nobody}: ")
     assert both.endswith("; nowhere.invalid:1: the host name cannot be resolved")
     assert failure(*move, f"dns:///{nobody}", folder=tmp_path).startswith(
         "no Octofold server answers at dns:"

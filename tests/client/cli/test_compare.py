@@ -71,7 +71,9 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
         f"cannot compare the result folder {games} with cnn5: give result folders or players"
     )
     assert wrong(games, worse_games, "--until-decided").startswith("--until-decided plays games")
-    assert wrong("a", "b", "--until-decided", "--games", "4").startswith("--games is for a number of games")
+    assert wrong("a", "b", "--until-decided", "--games", "4").startswith(
+        "--games cannot be combined with a question"
+    )
 
 
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("models --target {nobody}", 1, "^no Octofold server answers at {nobody}: Connection refused$"),
         ("evaluate --target {nobody} --out file/out", 1, "^cannot write into file/out: not a directory$"),
         ("loadtest --target {target} --out {games}", 1, "{games} contains an evaluation; .*with --out$"),
-        ("analyse {games} --judge random --target {nobody}", 2, "^random cannot judge"),
+        ("analyse {games} --judge random --target {nobody}", 2, "^random cannot be a judge"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(

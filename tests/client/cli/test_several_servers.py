@@ -69,9 +69,9 @@ def test_other_files_of_the_same_version_end_an_evaluation_and_the_same_files_go
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1, errors
     last = errors.splitlines()[-1]
-    assert last.startswith("octofold: another player answers now: small version 1 fp32 (digest ")
+    assert last.startswith("octofold: a different player answers now: small version 1 fp32 (digest ")
     assert "the same command continues them" in errors
-    assert f"not small version 1 fp32 (digest {hashlib.sha256(small_model).hexdigest()[:16]})" in last
+    assert f"expected small version 1 fp32 (digest {hashlib.sha256(small_model).hexdigest()[:16]})" in last
     go_on(tmp_path, brief_target)
     assert first_games(tmp_path / "out") == uninterrupted
 

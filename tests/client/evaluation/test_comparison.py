@@ -57,8 +57,8 @@ def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
 def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None:
     scores = games(1_000, 300)
     told = (
-        "Both scored the same in each of the 300 games, as two copies of one player do. If they are none, "
-        "they differ in less than 0.99% of all games (95% confidence)."
+        "Both scored the same in each of the 300 games, as two copies of one player do. If they are not "
+        "copies, they differ in less than 0.99% of all games (95% confidence)."
     )
     assert compared(scores, scores).sentence.endswith(told)
     asked = compared(scores, scores, TWENTY)
@@ -78,7 +78,7 @@ def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -
         " At any look, with scores counted up to 4,000 (0.7% (0.2 to 2.5%) of the games of A and "
         "1.0% (0.4 to 3.0%) of those of B score more), B scores 101.0% of the average of A ("
     ) in pair.sentence
-    assert "; 290 games each after the first 10, which set this cap). What lies above " in pair.sentence
+    assert "; 290 games each after the first 10, which set this cap). Points above " in pair.sentence
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]
     bets = plain.to_json()["bets"]
     assert (bets["games"], bets["cap"], bets["above_cap"]) == (300, None, None)

@@ -176,7 +176,7 @@ def test_a_folder_without_conditions_or_with_damaged_ones_is_refused(out: Path, 
 
 def test_games_are_not_written_among_other_files(tmp_path: Path) -> None:
     (tmp_path / "thesis.md").write_text("mine")
-    with pytest.raises(EvaluationError, match="is not empty and holds no games; choose another folder"):
+    with pytest.raises(EvaluationError, match="is not empty and contains no games; choose another folder"):
         run(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.md"]
 

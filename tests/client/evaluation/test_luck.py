@@ -18,7 +18,7 @@ from octofold_client.evaluation.luck import (
     Luck,
     adjusted_scores,
     luck_in,
-    taken_from,
+    luck_of_games,
 )
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.studies.pictures import luck_picture
@@ -95,7 +95,7 @@ def test_over_all_games_that_a_player_could_have_the_luck_is_exactly_zero(values
     start = np.array([9, 2, 3, 8, 9, 1, 2, 8, 3, 2, 1, 4, 1, 1, 3, 2], np.uint8)
     games, chances = zip(*all_games(values, start, 4), strict=True)
     assert sum(chances) == pytest.approx(1.0)
-    taken = taken_from(games, judge_by(values), 500.0)
+    taken = luck_of_games(games, judge_by(values), 500.0)
     assert np.count_nonzero(taken[:, 1:].any(axis=0)) > 3  # the limits leave out some tiles, and not all
     assert np.array(chances) @ taken == pytest.approx(0.0, abs=1e-9)
 
@@ -112,7 +112,7 @@ def random_games(count: int, by: int = 1) -> list[Episode]:
 def test_an_adjusted_score_is_never_negative_nor_above_the_score_and_its_window(values: Values) -> None:
     games, start = random_games(60), 150.0
     scores = np.array([game.score for game in games], float)[:, None]
-    taken = taken_from(games, judge_by(values), start)
+    taken = luck_of_games(games, judge_by(values), start)
     assert (taken <= np.minimum(scores, GOOD_LUCK * start * COEFFICIENTS)).all()
     assert (taken >= -BAD_LUCK * start * COEFFICIENTS).all()
     assert (taken[:, 0] == 0).all()

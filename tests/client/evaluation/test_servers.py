@@ -112,8 +112,8 @@ def test_answers_of_other_files_end_an_evaluation_and_the_right_ones_go_on_with_
     play("whole")
     whole = replays_of(tmp_path / "whole")
     servicer.changes_after = 60
-    told = f"another player answers now: .* fp32 \\(digest {wanted + 1:016x}\\), not .*{wanted:016x}\\)"
-    with pytest.raises(OtherEvaluation, match=told):
+    why = f"different player answers now: .* fp32 \\(digest {wanted + 1:016x}\\), expected .*{wanted:016x}\\)"
+    with pytest.raises(OtherEvaluation, match=why):
         play("out")
     before = replays_of(tmp_path / "out")
     assert before
@@ -131,7 +131,7 @@ def test_a_task_of_a_cluster_ends_for_good_when_other_files_answer(two: list[Ser
         conditions = Conditions.of(servers.select("one"), 0)
     servicer.changes_after = 60
     games = TaskGames(TaskPlayer(model="one", version="1"), target, conditions, 4, range(40))
-    with pytest.raises(OtherEvaluation, match="another player answers now: "):
+    with pytest.raises(OtherEvaluation, match="a different player answers now: "):
         list(play_games(games))
 
 

@@ -110,8 +110,8 @@ def refused(folders: list[Path], told: str, to: Path) -> None:
 def test_missing_slices_and_those_that_are_given_twice_are_named(slices: list[Path], tmp_path: Path) -> None:
     to = tmp_path / "merged"
     a, b, c = slices
-    refused([a, c], "no folder contains slice 2 of 3 of 14 games", to)
-    refused([c], "no folder contains slices 1, 2 of 3 of 14 games", to)
+    refused([a, c], "slice 2 of 3 is missing (14 games in all)", to)
+    refused([c], "slices 1, 2 of 3 are missing (14 games in all)", to)
     refused([a, b, c, c], f"{c} and {c} both contain slice 3/3 of 14 games", to)
 
 
@@ -119,13 +119,15 @@ def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Pa
     a, _, c = slices
     to = tmp_path / "merged"
     seed = play(tmp_path / "seed", (2, 3), seed=4)
-    refused([a, seed, c], f"{seed} and {a} are not of one evaluation: seed 4, not 3", to)
+    refused([a, seed, c], f"{seed} and {a} belong to different evaluations: seed 4, not 3", to)
     player = play(tmp_path / "player", (2, 3), player=Second())
-    refused([a, player, c], f"{player} and {a} are not of one evaluation: model second, not first legal", to)
+    refused(
+        [a, player, c], f"{player} and {a} belong to different evaluations: model second, not first legal", to
+    )
     more = play(tmp_path / "more", (2, 3), games=15)
     refused(
         [a, more, c],
-        f"{more} and {a} are not of one evaluation: slices 2/3 of 15 games and 1/3 of 14 games",
+        f"{more} and {a} belong to different evaluations: slices 2/3 of 15 games and 1/3 of 14 games",
         to,
     )
 
@@ -190,4 +192,4 @@ def test_slices_and_merge_on_the_command_line(tmp_path: Path) -> None:
     assert content_of(tmp_path / "merged") == content_of(tmp_path / "single")
     done = octofold("merge", parts[0], "--out", "none", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "octofold: no folder contains slice 2 of 2 of 5 games\n"
+    assert done.stderr == "octofold: slice 2 of 2 is missing (5 games in all)\n"

@@ -93,7 +93,7 @@ def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("127.0.0.1:1", "127.0.0.1:1 is no Ray cluster, or it does not answer"),
+        ("127.0.0.1:1", "127.0.0.1:1 is not a Ray cluster, or it does not answer"),
         ("ray://127.0.0.1:10001", "is for Ray's remote client"),
     ],
 )
@@ -108,4 +108,4 @@ def test_an_address_that_is_no_cluster_is_refused_at_once(
 
 def test_another_grpc_server_is_no_cluster(target: str, tmp_path: Path) -> None:
     done = octofold("evaluate", "--ray", target, "--out", tmp_path / "out")
-    assert done.stderr == f"octofold: {target} is a gRPC server, but no Ray cluster\n"
+    assert done.stderr == f"octofold: {target} is a gRPC server, but not a Ray cluster\n"

@@ -12,9 +12,10 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 
 
 def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> ET.Element:
-    """An element; `tag` may have classes, such as "div.wide". None is left out, True is an empty attribute.
+    """Make an element. `tag` may include classes, such as "div.wide".
 
-    An underscore at the end of an attribute's name is dropped, and others become hyphens.
+    None as an attribute leaves it out, True makes an empty attribute. An underscore at the end of an
+    attribute's name is dropped, and others become hyphens.
     """
     name, *classes = tag.split(".")
     element = ET.Element(name)
@@ -36,12 +37,12 @@ def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> 
 
 
 def visible(text: str) -> str:
-    """The text, with a mark in place of each character that HTML forbids."""
+    """Return the text with a mark in place of each character that HTML forbids."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
 def raw(tag: str, content: str) -> ET.Element:
-    """A `style` or `script` element, whose content is not escaped.
+    """Make a `style` or `script` element, whose content is not escaped.
 
     Raises:
         ValueError: the content would end the element.
@@ -54,7 +55,7 @@ def raw(tag: str, content: str) -> ET.Element:
 
 
 def table(rows: Sequence[Sequence[Child]], caption: str) -> ET.Element:
-    """A table whose first row and first column are headings; it scrolls sideways where it is too wide."""
+    """Make a table whose first row and first column are headings. A wide table scrolls sideways."""
     head, *body = rows
     columns = (_heading(cell, scope="col") for cell in head)
     lines = (make("tr", _heading(first, scope="row"), *map(_data, others)) for first, *others in body)
@@ -64,7 +65,7 @@ def table(rows: Sequence[Sequence[Child]], caption: str) -> ET.Element:
         make("thead", make("tr", *columns)),
         make("tbody", *lines),
     )
-    # Something that scrolls must be reachable by keyboard.
+    # Scrolling elements must be reachable by keyboard.
     return make("div.scrolls", element, tabindex="0", role="region", aria_label=caption)
 
 
@@ -77,13 +78,13 @@ def _heading(content: Child, *, scope: str) -> ET.Element:
 
 
 def facts(rows: Sequence[tuple[str, Child]]) -> ET.Element:
-    """A list of names and what they are; rows without content are left out."""
+    """Make a list of names and their values. Rows without a value are left out."""
     given = ((name, content) for name, content in rows if content != "")
     return make("dl.facts", *(make("div", make("dt", name), make("dd", content)) for name, content in given))
 
 
 def picture(svg: bytes, title: str, text: str) -> ET.Element:
-    """An SVG document with its title above and what it shows below."""
+    """Make a figure: an SVG document with its title above and an explanation below."""
     data = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
     image = make("img.picture", src=data, alt=f"{title}. {text}")
     return make("figure", make("h3", title), image, make("figcaption.note", text))

@@ -1,4 +1,4 @@
-"""Puts a report together: one HTML file that needs no other file, asks no host and runs no foreign script.
+"""Puts a report together: one HTML file without other files, requests or foreign scripts.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
@@ -23,9 +23,9 @@ from octofold_client.studies.html.sections import run_facts, sections_of
 from octofold_client.wording import counted
 
 _MOST_NAMED = 3
-"""Results that the title names."""
+"""Maximum number of results that the title names."""
 STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
-"""What the report has in common with the page of `octofold-serve`."""
+"""Style sheets that the report shares with the page of `octofold-serve`."""
 
 
 def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest | None = None) -> None:
@@ -65,7 +65,7 @@ def _head(title: str, style: str, script: str) -> ET.Element:
         make("meta", name="color-scheme", content="light dark"),
         make("meta", name="referrer", content="no-referrer"),
         make("title", f"{title} - Octofold"),
-        make("link", rel="icon", href="data:,"),  # or a browser would ask for one
+        make("link", rel="icon", href="data:,"),  # otherwise a browser would request one
         raw("style", style),
     )
 

@@ -1,4 +1,4 @@
-"""Reads what a report shows of an evaluation from its result folder."""
+"""Reads the parts of a report about an evaluation from its result folder."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.endings import Analysis, read_analysis
 
 MOST_RESULTS = 8
-"""Maximum number of results in one report, which is the number of colors."""
+"""Maximum number of results in one report: the number of colors."""
 GAMES_EACH = 3
-"""Worst and best games that a report contains."""
+"""Number of worst games, and of best ones, that a report contains."""
 LUCKY_GAMES = 2
 """Number of luckiest games, and of unluckiest ones, that a report shows."""
 COSTLY_MOVES = 5
-"""Costly moves that a report shows, with their games."""
+"""Number of costly moves, with their games, that a report shows."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class EvaluationPart:
     """An evaluation in a report."""
 
     name: str
-    """The player's, or the folder's if two have the same name."""
+    """The player's name, or the folder's name if two players have the same name."""
     evaluation: Evaluation
     folder: Path
     games: dict[str, list[Episode]]
@@ -43,9 +43,9 @@ class EvaluationPart:
     """The value function by which luck is computed; None if luck is not shown."""
     analysis: Analysis | None
     runs: list[Provenance]
-    """Empty for results of older programs."""
+    """The runs of the evaluation; empty for results of older programs."""
     written: str
-    """When the last game was written, in words."""
+    """Time at which the last game was written, in words."""
 
 
 def read_parts(
@@ -54,7 +54,7 @@ def read_parts(
     values: Judge | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[EvaluationPart]:
-    """The evaluations in these folders, of a comparison only the compared games; those not finished last.
+    """Read the evaluations in these folders, of a comparison only its games; unfinished ones come last.
 
     Args:
         folders: result folders.

@@ -130,7 +130,7 @@ def _table(parts: Sequence[EvaluationPart]) -> ET.Element:
 
 
 def _chip(index: int) -> ET.Element:
-    """The color of a result."""
+    """Make the mark with the color of a result."""
     return make(f"span.chip.series-{index}")
 
 
@@ -145,7 +145,7 @@ def _warnings(parts: Sequence[EvaluationPart]) -> Iterator[str]:
 
 
 def _luck(part: EvaluationPart, named: bool) -> ET.Element:
-    """The average without luck, and the games with the most and the least of it."""
+    """Make the section about luck: the average without luck, and the luckiest and unluckiest games."""
     assert part.values is not None
     adjusted = part.evaluation.adjusted
     return make(
@@ -157,7 +157,7 @@ def _luck(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
-    """The worst and the best games of every result, and the board; `static/report.js` shows a game."""
+    """Make the section to click through the worst and best games; `static/report.js` shows a game."""
     keys: list[Child] = []
     for names, effect in KEYS:
         keys += [*(make("kbd", name) for name in names), f" {effect}, "]
@@ -211,7 +211,7 @@ def _button(episode: Episode, index: int, name: str) -> ET.Element:
 def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     analysis = part.analysis
     assert analysis is not None
-    # A probability is no cost: a judge that has nothing else only agrees or not.
+    # A probability is not a cost. A judge with only probabilities agrees or disagrees.
     judge, has_costs = analysis.judge, analysis.judge is not None and analysis.judge.unit != PROBABILITY
     said = f"The last {analysis.last_moves:,} moves of each of {analysis.games:,} games."
     if judge is not None and analysis.all.agreement is not None:
@@ -233,7 +233,7 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
 
 
 def _costly(move: CostlyMove, part: EvaluationPart, index: int, judge: JudgeName) -> ET.Element:
-    """A costly move with a way into its game."""
+    """Make the item of a costly move, with a button that opens its game."""
     link: Child = f"Game {move.game}, move {move.move:,}"
     if any(episode.game == move.game for episode in part.games["With costly moves"]):
         to = {"data_game": f"game-{index}-{move.game}", "data_move": f"{move.move}"}
@@ -262,7 +262,7 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def run_facts(run: Provenance) -> list[tuple[str, Child]]:
-    """What is known about a run."""
+    """Return the facts about a run."""
     return [
         ("command", _code(run.command or "not recorded")),
         ("begun", f"{run.started}, octofold {run.octofold}"),

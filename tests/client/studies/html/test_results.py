@@ -117,7 +117,7 @@ def test_no_text_becomes_markup() -> None:
         (["one", "--html", "--out", "gone/x.html"], "--out: there is no gone"),
         (["one"] * 9 + ["--html"], "a report shows at most 8 folders, got 9"),
         (["one", "./one", "--html"], "one is given twice"),
-        (["one", "--html", "--out", "games.replay"], "--out: games.replay must end with .html"),
+        (["one", "--html", "--out", "games.replay"], "--out must end with .html, got games.replay"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], message: str) -> None:
