@@ -1,9 +1,9 @@
 """2048 on 64-bit boards, compiled with numba: the fast form for local players and trainers.
 
 Cell `i` (row-major from the top left) is the nibble at bits `4 * i`, so an exponent is at most
-`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but the result does not fit. The reward
-of such a slide is then at least `OUTGROWN`, and the caller ends the game. No board aliases another one.
-The base install has no numba, so only `players` and `training` import this module.
+`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but the result does not fit. The reward of
+this slide is then at least `OUTGROWN`, and the caller ends the game. Each 64-bit word means one board. The
+base install has no numba, so only `players` and `training` import this module.
 """
 
 import numpy as np
@@ -19,9 +19,9 @@ POINTS = OUTGROWN - 1  # `reward & POINTS` is the reward without the flag
 
 
 def _row_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int32]]:
-    """For all 65,536 rows: slid to the left, slid to the right, reward (flagged with `OUTGROWN`).
+    """Return for all 65,536 rows: slid to the left, slid to the right, reward (flagged with `OUTGROWN`).
 
-    A search looks up little else. Rows of 16 bits keep the tables small enough for the processor's cache.
+    A search mostly looks these tables up. Rows of 16 bits keep them small enough for the processor's cache.
     """
     shifts = np.arange(0, 16, 4, dtype=np.uint32)
     boards = np.zeros((1 << 16, 16), np.uint8)
@@ -118,7 +118,7 @@ def next_random(state):
 
 @njit(cache=True, nogil=True)
 def empty_cells(board):
-    """The empty cells: the lowest bit of each one's nibble."""
+    """Return the empty cells: the lowest bit of each empty cell's nibble is 1."""
     filled = board | board >> _U(1)
     return ~(filled | filled >> _U(2)) & EVERY_CELL
 
@@ -140,7 +140,7 @@ def count_empty(board):
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """The board with a 2 or a 4 in a random empty cell, as `spawns.spawn`; one cell must be empty."""
+    """Return the board with a 2 or a 4 in a random empty cell, as `spawns.spawn`; one cell must be empty."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
     exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(FOUR_BELOW) else _U(1)
@@ -160,7 +160,7 @@ def pack(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Convert `[N, 16]` or `[N, 4, 4] uint8` exponents to 64-bit boards, `[N] uint64`.
 
     Raises:
-        BoardError: an exponent is above 15; the error names the first such board and cell.
+        BoardError: an exponent is above 15; the error names the first bad board and cell.
     """
     boards = flat(boards)
     too_large = np.argwhere(boards > LARGEST_EXPONENT)

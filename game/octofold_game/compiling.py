@@ -1,7 +1,7 @@
-"""Compiles functions with numba and keeps their machine code, also where numba finds no folder for it.
+"""Compiles functions with numba and caches their machine code, also where numba finds no folder for it.
 
-numba keeps it beside the sources or in the user's home, and refuses to define a function if it can write to
-neither. A service often has no home, and its installation belongs to another user.
+numba caches code beside the sources or in the user's home. If it can write to neither, it refuses to define a
+function. A service often has no home, and its installation belongs to another user.
 """
 
 import logging
@@ -21,11 +21,11 @@ from numba.core import event
 _log = logging.getLogger(__name__)
 _SILENT_SECONDS = 2.0
 """Compilations faster than this are not announced."""
-_settings = vars(numba.config)  # which numba fills in without types
+_settings = vars(numba.config)  # numba sets these attributes without types
 
 
 class Notice(event.Listener):
-    """Says once that compiling takes a while, if it does: without this, a game seems to hang."""
+    """Announces a compilation that takes long. Without this message, a game seems to hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -55,12 +55,12 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """As `numba.njit`; where numba can write to none of its folders, `cache=True` takes another, or none."""
+    """Decorate as `numba.njit`. If numba has no writable folder, `cache=True` uses another one or none."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder
             if not _settings["CACHE_DIR"]:
-                Path.home()  # raises an error without a home, where numba would make a folder named ~
+                Path.home()  # raises an error without a home; numba would create a folder named ~
             return numba.njit(**options)(function)
         is_kept = options.get("cache", False) and _use_another_folder()
         return numba.njit(**{**options, "cache": is_kept})(function)
@@ -70,23 +70,25 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def _use_another_folder() -> bool:
-    """Let numba cache machine code in a folder for temporary files; returns False if there is none."""
+    """Let numba cache machine code in a folder for temporary files; return False if there is none."""
     try:
         # systemd names a service's folder.
         above = os.environ.get("CACHE_DIRECTORY") or tempfile.gettempdir()
         folder = Path(above, f"octofold-{os.geteuid()}")
         folder.mkdir(0o700, exist_ok=True)
         found = folder.lstat()
-        # numba unpickles what it finds there.
+        # numba unpickles the files of this folder.
         if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
-            raise PermissionError(f"{folder} belongs to others, or they can use it")
+            raise PermissionError(f"{folder} belongs to other users, or they can access it")
         tempfile.TemporaryFile(dir=folder).close()
         if not any(folder.iterdir()):
             _notice.is_given = True
             _log.warning("compiling takes a while, but only once: %s keeps the result", folder)
     except OSError as error:
         _notice.is_given = True
-        _log.warning("compiling takes a while each time (%s); NUMBA_CACHE_DIR may name a folder", error)
+        _log.warning(
+            "compiling takes a while each time (%s); set NUMBA_CACHE_DIR to a writable folder", error
+        )
         return False
     _settings["CACHE_DIR"] = str(folder)
     return True

@@ -30,7 +30,7 @@ class IllegalMoveError(OctofoldError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One game, finished or still running, with everything that is needed to replay it."""
+    """One game, finished or still running, with all data to replay it."""
 
     game: int
     """Index of the game among those of its seed."""
@@ -80,7 +80,9 @@ class Episodes:
             ValueError: an argument is out of range.
         """
         if not 2 <= largest_exponent <= LARGEST_EXPONENT:
-            raise ValueError(f"largest exponent {largest_exponent} is not in 2 to {LARGEST_EXPONENT}")
+            raise ValueError(
+                f"the largest exponent must be in 2 to {LARGEST_EXPONENT}, got {largest_exponent}"
+            )
         self.largest_exponent = largest_exponent
         self._stream = SpawnStream(seed)
         self.running: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -94,9 +96,9 @@ class Episodes:
         self._starts = self.boards
         self._states: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self._logs: list[bytearray] = []
-        self._recent = np.empty((_RECENT, 0), dtype=np.uint8)  # moves that the logs do not have yet
+        self._recent = np.empty((_RECENT, 0), dtype=np.uint8)  # moves that are not yet in the logs
         self._recent_count = 0
-        # What the moves on the boards lead to, as `afterstates` returns it.
+        # The results of all moves on the boards, as `afterstates` returns them.
         self._afterstates: NDArray[np.uint8]
         self._rewards: NDArray[np.int32]
         self._legal: NDArray[np.bool_]
@@ -116,9 +118,9 @@ class Episodes:
         try:
             indices = np.fromiter(games, dtype=np.int64)
         except OverflowError as error:
-            raise ValueError("a game index is above 2**63 - 1") from error
+            raise ValueError("game indices must be at most 2**63 - 1") from error
         if (indices < 0).any():
-            raise ValueError(f"game index {indices.min()} is negative")
+            raise ValueError(f"game indices must not be negative, got {indices.min()}")
         boards = starting_boards(self._stream, indices.astype(np.uint64))
         self._join(indices, boards, boards, np.zeros(len(indices), dtype=np.int64), [b""] * len(indices))
 
@@ -149,7 +151,7 @@ class Episodes:
         return [self._episode(row) for row in range(len(self.running))]
 
     def step(self, moves: ArrayLike) -> list[Episode]:
-        """Make one move in every running game. The remaining games close up to fill the rows of ended ones.
+        """Make one move in every running game. Remaining games move up into the rows of ended ones.
 
         Args:
             moves: `[N]` integers, a legal move for each running game.
@@ -176,13 +178,13 @@ class Episodes:
             self._write_logs()
         if self.boards.max(initial=0) <= self.largest_exponent:
             found = afterstates_of_checked(self.boards)
-            if found[2].view(_FOUR).all():  # no game is over, as after most moves
+            if found[2].view(_FOUR).all():  # the usual case: no game is over
                 self._afterstates, self._rewards, self._legal = found
                 return []
         return self._take_finished()
 
     def _write_logs(self) -> None:
-        """Write the recent moves to the logs of their games: all at once takes less time than one by one."""
+        """Write the recent moves to the logs of their games. One write of many moves is faster."""
         count, self._recent_count = self._recent_count, 0
         if count:
             moves = self._recent[:count].T.tobytes()
@@ -214,10 +216,10 @@ class Episodes:
         if chosen.shape != self.running.shape:
             raise ValueError(
                 f"moves must have shape [{len(self.running)}], one for each running game, "
-                f"not {list(chosen.shape)}"
+                f"got {list(chosen.shape)}"
             )
         if chosen.size and chosen.dtype.kind not in "iu":
-            raise ValueError(f"moves must be integers, not {chosen.dtype}")
+            raise ValueError(f"moves must be integers, got {chosen.dtype}")
         chosen = chosen.astype(np.intp)
         legal = self._legal[np.arange(len(chosen)), chosen & 3] & (chosen == (chosen & 3))
         if not legal.all():
@@ -231,7 +233,7 @@ class Episodes:
         self._write_logs()
         over = self.boards.max(axis=1, initial=0) > self.largest_exponent
         going_on = np.flatnonzero(~over)
-        # `afterstates` refuses boards with an 18, so it gets only the games that have not outgrown.
+        # `afterstates` rejects boards with an 18, so outgrown games are left out.
         every, rewards, legal = afterstates(self.boards[going_on])
         stuck = ~legal.any(axis=1)
         self._afterstates, self._rewards, self._legal = every[~stuck], rewards[~stuck], legal[~stuck]

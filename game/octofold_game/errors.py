@@ -7,10 +7,10 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 class OctofoldError(Exception):
-    """A request that cannot be fulfilled; the message says what is wrong and where."""
+    """A request that cannot be fulfilled; the message names the fault and its place."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first readable line of the message of an exception, such as torch's or onnxruntime's."""
+    """Return the first readable line of an exception's message, such as torch's or onnxruntime's."""
     lines = [line.strip() for line in _COLOR.sub("", str(error)).splitlines() if line.strip()]
     return _PREFIX.sub("", lines[0]) if lines else type(error).__name__

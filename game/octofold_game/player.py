@@ -16,7 +16,7 @@ class Player(Protocol):
         """The player's name in tables and files."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """A legal move, 0 to 3, for each of `[N, 16]` boards, or -1 if the game is over: `[N]`."""
+        """Choose a legal move, 0 to 3, for each of `[N, 16]` boards, or -1 if the game is over: `[N]`."""
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class ValuingPlayer(Player, Protocol):
         """The unit of the values, such as `points`."""
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves."""
+        """Return the value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves."""
 
 
 @runtime_checkable
@@ -36,8 +36,8 @@ class TileValuingPlayer(ValuingPlayer, Protocol):
     """A player that values the boards of all new tiles together, faster than one by one."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The value of the board after each new tile on each of `[N, 16]` afterstates: `[N, 2, 16]`.
+        """Return the value of each board after a new tile on each of `[N, 16]` afterstates: `[N, 2, 16]`.
 
-        Element `[n, t, c]` is for a tile 2 (`t` = 0) or 4 (`t` = 1) in cell `c`: what is still expected,
-        at least 0, 0 if the game is over, and NaN for a cell that is not empty.
+        Element `[n, t, c]` is for a tile 2 (`t` = 0) or 4 (`t` = 1) in cell `c`. It is the expected further
+        score, at least 0; 0 if the game is over, and NaN for a cell that is not empty.
         """

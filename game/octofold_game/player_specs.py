@@ -1,8 +1,9 @@
 """Players by spec, such as `expectimax:depth=2`: `KIND`, or `KIND:OPTION=VALUE,...`.
 
 Installed packages register players as entry points of the group `octofold.players`. Each is a dataclass that
-implements `octofold_game.player.Player`; its fields are the options, and one without a default needs no name.
-A player and its requirements (numba for the players of Octofold) are imported only when it is used.
+implements `octofold_game.player.Player`. Its fields are the options; an option without a default can be given
+without its name. A player and its requirements (numba for the players of Octofold) are imported only when it
+is used.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,18 +23,18 @@ class SpecError(OctofoldError, ValueError):
 
 
 class PlayerMissing(OctofoldError):
-    """A player that cannot be made, because a package or a file is missing or wrong."""
+    """A player that cannot be created, because a package or a file is missing or wrong."""
 
 
 class MadePlayer(NamedTuple):
-    """The player of a spec."""
+    """The player of a spec, with its origin."""
 
     kind: str
-    """The name of its entry point."""
+    """The name of the player's entry point."""
     player: Any
-    """A `Player`."""
+    """The player, a `Player`."""
     package_version: str
-    """The version of its package."""
+    """The version of the player's package."""
 
 
 def _truth(text: str) -> bool:
@@ -54,7 +55,7 @@ _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
 
 
 def make_player(spec: str) -> MadePlayer:
-    """The player that a spec means.
+    """Create the player of a spec.
 
     Raises:
         SpecError: the player or an option is unknown, or a value is invalid.
@@ -68,7 +69,7 @@ def make_player(spec: str) -> MadePlayer:
     try:
         player = entry.load()
         made = player(**_options(kind, player, words))
-    except ModuleNotFoundError as error:  # some are imported where a player is made
+    except ModuleNotFoundError as error:  # some packages are imported when a player is created
         extra = entry.extras[0] if entry.extras else "players"
         raise PlayerMissing(f"the player {kind} needs {error.name}: run {install_command(extra)}") from None
     except SpecError:
@@ -89,7 +90,7 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if not equals:
             unnamed = [name for name in _required(options.values()) if name not in values]
             if not unnamed:
-                raise SpecError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
+                raise SpecError(f"{kind}: an option must be OPTION=VALUE, got {word!r}{_hint(word, options)}")
             name, text = unnamed[0], word
         if name not in options:
             raise SpecError(f"{kind} has no option {name}{_hint(name, options)}")
@@ -98,13 +99,13 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if types[name] not in _READ:
             readable = ", ".join(kind.__name__ for kind in _READ if isinstance(kind, type))
             raise SpecError(
-                f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
+                f"{kind}: {name} has the type {_type_name(types[name])}, but specs only take {readable}"
             )
         read, what = _READ[types[name]]
         try:
             values[name] = read(text)
         except ValueError:
-            raise SpecError(f"{kind}: {name}={text} is not {what}") from None
+            raise SpecError(f"{kind}: {name} must be {what}, got {text}") from None
     missing = [name for name in _required(options.values()) if name not in values]
     if missing:
         raise SpecError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")

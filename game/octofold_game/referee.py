@@ -70,7 +70,7 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
         raise _error(episode, f"scores {score}, the record says {episode.score}")
     over = episode.outgrown or all(_slide(board, move)[1] is None for move in range(4))
     if not over and not may_go_on:
-        raise _error(episode, "ends before it is over")
+        raise _error(episode, "ends while a move is still possible")
 
 
 def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:

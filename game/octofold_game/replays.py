@@ -1,4 +1,4 @@
-"""Reads and writes replay files, to which finished games are appended one by one.
+"""Reads and writes replay files. Finished games are appended to a file one by one.
 
 The format is little-endian: the magic `OctoGame` and a version (u32), then records. A record is a head, the
 CRC-32 of the head, the moves at one byte each (see `Episode.moves`) and the CRC-32 of the moves. The two
@@ -29,9 +29,9 @@ _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1
 HEAD = struct.Struct("<IQQQB16s16s")
-"""Number of moves, game, seed, score, largest exponent, start and final board."""
+"""The head: number of moves, game, seed, score, largest exponent, start and final board."""
 CHECKSUM = struct.Struct("<I")
-"""Follows the head and the moves."""
+"""The checksum that follows the head, and the moves."""
 _READ_AT_ONCE = 1 << 20
 _CHECKED_AT_ONCE = 1 << 16
 _MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
@@ -41,13 +41,13 @@ FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
 
 
 class ReplayInUse(ReplayError):
-    """Another writer has opened the replay file."""
+    """Raised when another writer has opened the replay file."""
 
 
 class _TornReplayError(ReplayError):
-    """The file ends within the record at byte `at`, or has only zeros from within it on.
+    """The file ends within the record at byte `at`, or contains only zeros from within it on.
 
-    Its writer was interrupted; after a power cut, a file may have its full size, but not its content.
+    The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
 
     def __init__(self, message: str, at: int, game: int | None = None) -> None:
@@ -59,8 +59,8 @@ class ReplayWriter:
     """Appends games to a replay file, and creates the file if it is missing; a context manager.
 
     Only one writer can open a file at a time. It holds a lock on the file until it closes the file or the
-    program ends. Opening the file first removes a record that an earlier writer did not finish, and zeros
-    that a power cut left; `recovered` is the number of these bytes.
+    program ends. Opening the file removes an unfinished record of an earlier writer and zeros left by a power
+    cut; `recovered` is the number of removed bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,8 +75,8 @@ class ReplayWriter:
         try:
             _lock(self._file, path)
             if not os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
-                raise BlockingIOError  # its writer has just put another file in its place
-            # Only with the lock: a torn record may be one that another writer is still writing.
+                raise BlockingIOError  # its writer has just replaced the file
+            # Only with the lock: another writer may still be writing a torn record.
             self.recovered = recover(path)
             if not self._file.seek(0, os.SEEK_END):
                 self._write(FILE_HEADER)
@@ -95,10 +95,10 @@ class ReplayWriter:
         self._write(record_of(episode))
 
     def sync(self) -> None:
-        """Wait until the disk has all games.
+        """Wait until all games are on the disk.
 
         Raises:
-            OSError: it does not take them.
+            OSError: the disk does not accept them.
         """
         os.fsync(self._file.fileno())
 
@@ -113,7 +113,7 @@ class ReplayWriter:
         self.close()
 
     def _write(self, record: bytes) -> None:
-        start = self._file.seek(0, os.SEEK_END)  # a write that failed may have left the position behind it
+        start = self._file.seek(0, os.SEEK_END)  # a failed write may have moved the position
         left = memoryview(record)
         try:
             while left:
@@ -142,7 +142,7 @@ def _lock(file: BinaryIO | FileIO, path: Path) -> None:
 
 
 def record_of(episode: Episode) -> bytes:
-    """The record of a game; behind `FILE_HEADER`, records make a replay file."""
+    """Encode a game as a record. `FILE_HEADER` and records make a replay file."""
     head = HEAD.pack(
         len(episode),
         episode.game,
@@ -156,7 +156,7 @@ def record_of(episode: Episode) -> bytes:
 
 
 def record_bytes(episode: Episode) -> int:
-    """The size of the record of a game."""
+    """Return the size of the record of a game in bytes."""
     return HEAD.size + len(episode) + 2 * CHECKSUM.size
 
 
@@ -174,22 +174,21 @@ def read_replays(path: Path) -> Iterator[Episode]:
 Records = list[tuple[int, Episode]]
 """Some games of a file, each with the byte offset of its record."""
 Checked = tuple[Records, list[ReplayError | None]]
-"""Games, and what the referee found wrong in each."""
+"""Games, and for each the error that the referee found, or None."""
 Spread = Callable[[Callable[[Records], Checked], Iterator[Records]], Iterable[Checked]]
 
 
 def check_replays(
     path: Path, *, may_go_on: bool = False, spread: Spread = map
 ) -> Iterator[tuple[Episode, ReplayError | None]]:
-    """Yield every game of a replay file, with the error that the referee found in it or None.
+    """Yield every game of a replay file, with the error that the referee found in it, or None.
 
-    The error names the game, the byte offset of its record and the move. The games after it are still
-    checked.
+    The error names the game, the byte offset of its record and the move. Later games are still checked.
 
     Args:
         path: the file.
         may_go_on: whether games need not be over.
-        spread: as `map`; it may call the function in other processes.
+        spread: like `map`; may call the function in other processes.
 
     Raises:
         ReplayError: a record is damaged or cut short; the error names its game and byte offset.
@@ -211,7 +210,7 @@ def check_replays(
 
 
 def _in_batches(path: Path, damage: list[ReplayError]) -> Iterator[Records]:
-    """The games of a file until one is damaged, with about `_CHECKED_AT_ONCE` moves at a time."""
+    """Yield the games before any damage, in batches of about `_CHECKED_AT_ONCE` moves."""
     batch: Records = []
     moves = 0
     try:
@@ -281,14 +280,14 @@ def _read_header(file: BinaryIO, path: Path) -> None:
         raise _TornReplayError(f"{path}: ends within the file header", 0)
     if header.startswith(_MAGIC):
         version = int.from_bytes(header[len(_MAGIC) :], "little")
-        raise ReplayError(f"{path}: replay format {version}; this program reads format {_VERSION}", offset=0)
+        raise ReplayError(f"{path}: the replay format must be {_VERSION}, got {version}", offset=0)
     if FILE_HEADER.startswith(header.rstrip(b"\0")) and _only_zeros_from(file, 0, _HEADER.size):
-        raise _TornReplayError(f"{path}: zeros follow, as after a power cut", 0)
+        raise _TornReplayError(f"{path}: only zeros follow, as after a power cut", 0)
     raise ReplayError(f"{path}: not a replay file", offset=0)
 
 
 def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode | None:
-    """The next game, or None at the end of the file. Error messages name `last_game`, the one before."""
+    """Read the next game; None at the end of the file. Error messages name `last_game`, the game before."""
     offset = file.tell()
     head = file.read(HEAD.size + CHECKSUM.size)
     if not head:
@@ -298,17 +297,19 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within {follows}", offset)
     if not _intact(head):
         if _only_zeros_from(file, offset, offset + len(head)):
-            raise _TornReplayError(f"{path}: byte {offset}: zeros follow, as after a power cut", offset)
+            raise _TornReplayError(f"{path}: byte {offset}: only zeros follow, as after a power cut", offset)
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
     length, game, seed, score, largest, start, final = HEAD.unpack(head[: HEAD.size])
     if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
-        raise ReplayError(f"{path}: byte {offset}: {follows} has numbers that no game has", offset=offset)
+        raise ReplayError(f"{path}: byte {offset}: {follows} contains impossible numbers", offset=offset)
     moves = file.read(length + CHECKSUM.size)
     if len(moves) < length + CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)
     if not _intact(moves):
         if _only_zeros_from(file, offset, file.tell()):
-            raise _TornReplayError(f"{path}: byte {offset}: zeros follow, as after a power cut", offset, game)
+            raise _TornReplayError(
+                f"{path}: byte {offset}: only zeros follow, as after a power cut", offset, game
+            )
         raise ReplayError(f"{path}: byte {offset}: the moves of game {game} are damaged", game, offset)
     return Episode(
         game=game,
@@ -322,9 +323,9 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
 
 
 def _only_zeros_from(file: BinaryIO, start: int, end: int) -> bool:
-    """Whether the file has nothing but zeros from some byte in `start` to `end` on, and at least one."""
+    """Return whether the file has only zeros from some byte in `start` to `end` on, and at least one."""
     file.seek(start)
-    last, at = start - 1, start  # of the bytes that are not zero
+    last, at = start - 1, start  # last byte that is not zero
     while block := file.read(_READ_AT_ONCE):
         if content := block.rstrip(b"\0"):
             last = at + len(content) - 1
@@ -343,26 +344,26 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 class ReplayOrder:
-    """Where each game of one replay file is; takes 16 bytes a game."""
+    """The place of each game in one replay file; takes 16 bytes a game."""
 
     def __init__(self) -> None:
         self._games = array("Q")
         self._ends = array("Q", [len(FILE_HEADER)])
 
     def add(self, episode: Episode) -> None:
-        """Note the next game of the file."""
+        """Record the next game of the file."""
         self._games.append(episode.game)
         self._ends.append(self._ends[-1] + record_bytes(episode))
 
     @property
-    def is_kept(self) -> bool:
-        """Whether the games of the file are in order already."""
+    def is_in_order(self) -> bool:
+        """Whether the file lists its games in ascending order."""
         games = np.frombuffer(self._games, np.uint64)
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """The first byte of a piece of the file and the byte after it; the pieces in turn are in order."""
-        if self.is_kept:
+        """Yield the start and the end of pieces of the file; in this sequence, the pieces are in order."""
+        if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return
         for row in np.argsort(np.frombuffer(self._games, np.uint64), kind="stable").tolist():
@@ -375,8 +376,8 @@ def write_in_order(
     """Write a new replay file with the games of all `files`: file after file, each in order.
 
     Args:
-        files: replay files, and where their games are.
-        to: the new file; it is not complete before the function returns.
+        files: replay files, and the places of their games.
+        to: the new file; it is complete when the function returns.
         check: called often; an exception from it ends the copy.
 
     Raises:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_game.errors import OctofoldError
 
 LARGEST_EXPONENT = 17
-"""Tile 131072, the largest that a game can reach: the last merges need a 4 in the last empty cell."""
+"""Exponent of tile 131072, the largest possible: the last merges need a 4 in the last empty cell."""
 
 MOVE_NAMES: Final = ("up", "right", "down", "left")
 
@@ -42,9 +42,9 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     except ValueError:  # rows of different lengths
         raise BoardError(*_first_odd_row(boards)) from None
     if array.ndim != 2 or array.shape[1] != 16:
-        raise BoardError(f"boards must have shape [N, 16] or [N, 4, 4], not {list(array.shape)}")
+        raise BoardError(f"boards must have shape [N, 16] or [N, 4, 4], got {list(array.shape)}")
     if array.dtype.kind not in "iu":
-        raise BoardError(f"exponents must be integers, not {array.dtype}")
+        raise BoardError(f"exponents must be integers, got {array.dtype}")
     if array.size and (array.max() > largest_exponent or array.min() < 0):
         board, cell = divmod(int(((array < 0) | (array > largest_exponent)).argmax()), 16)
         raise BoardError(
@@ -56,7 +56,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
 
 
 def flat(boards: NDArray[Any]) -> NDArray[Any]:
-    """Boards `[N, 4, 4]` as `[N, 16]`; anything else unchanged."""
+    """Return boards `[N, 4, 4]` as `[N, 16]`; other arrays unchanged."""
     return boards.reshape(-1, 16) if boards.ndim == 3 and boards.shape[1:] == (4, 4) else boards
 
 
@@ -64,7 +64,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
     """Make all four moves on each of `[N, 16]` or `[N, 4, 4]` boards.
 
     A move is legal if it changes the board. The afterstate of an illegal move is the board itself, and its
-    reward is 0. Two 17s merge to an 18, which the next call refuses.
+    reward is 0. Two 17s merge to an 18, which the next call rejects.
 
     Returns:
         The afterstates `[N, 4, 16]`, the merge rewards `[N, 4]` and which moves are legal `[N, 4]`.
@@ -78,7 +78,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
 def afterstates_of_checked(
     boards: NDArray[np.uint8],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """`afterstates` of boards that `check_boards` has returned."""
+    """Return `afterstates` of boards that `check_boards` has returned."""
     count = len(boards)
     rows = _line_numbers(boards)
     columns = _line_numbers(_transposed(boards))
@@ -89,7 +89,7 @@ def afterstates_of_checked(
     slid[:, 0] = _transposed(_TO_FRONT[columns]).view(_LINE)
     slid[:, 2] = _transposed(_TO_BACK[columns]).view(_LINE)
 
-    # A line's merges earn the same reward in both directions.
+    # Merges of a line earn the same reward in both directions.
     rewards = np.empty((count, 4), dtype=np.int32)
     rewards[:, 1] = rewards[:, 3] = _sum_of_four(_REWARD[rows])
     rewards[:, 0] = rewards[:, 2] = _sum_of_four(_REWARD[columns])
@@ -108,7 +108,7 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
 
     Raises:
         BoardError: a board is malformed; see `check_boards`.
-        ValueError: the moves are not `[N]` integers of 0 to 3. The answer -1, "game over", is not a move.
+        ValueError: the moves are not `[N]` integers of 0 to 3; -1, "game over", is not a move.
     """
     checked = check_boards(boards)
     chosen = check_moves(moves, len(checked))
@@ -119,7 +119,7 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
 
 
 def legal_moves(boards: ArrayLike) -> NDArray[np.bool_]:
-    """Which moves are legal on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`.
+    """Return which moves are legal on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`.
 
     A row without a True is a finished game.
 
@@ -133,13 +133,13 @@ def check_moves(moves: ArrayLike, count: int) -> NDArray[np.intp]:
     """Check that moves are `count` integers of 0 to 3 and convert them to `[count] intp`.
 
     Raises:
-        ValueError: they are not; the error names the first bad move and its board.
+        ValueError: a move is invalid; the error names the first bad move and its board.
     """
     array = np.asarray(moves)
     if array.shape != (count,):
-        raise ValueError(f"moves must have shape [{count}], one for each board, not {list(array.shape)}")
+        raise ValueError(f"moves must have shape [{count}], one for each board, got {list(array.shape)}")
     if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"moves must be integers, not {array.dtype}")
+        raise ValueError(f"moves must be integers, got {array.dtype}")
     bad = np.flatnonzero((array < 0) | (array > 3))
     if len(bad):
         raise ValueError(f"move {array[bad[0]]} of board {bad[0]} is not in 0 to 3")
@@ -168,8 +168,8 @@ def _transposed(boards: NDArray[np.generic]) -> NDArray[np.uint8]:
 def _either(
     which: NDArray[np.bool_], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """The boards `[N, 16]` of the first where `which` `[N]` says so, else of the second."""
-    # By words of eight cells: cell by cell, the choice takes as long as the slide.
+    """Return the boards `[N, 16]` of `first` where `which` `[N]` is True, otherwise of `second`."""
+    # Words of eight cells: choosing cell by cell takes as long as the slide.
     halves = np.repeat(which, 2).reshape(-1, 2)
     return np.where(halves, first.view(np.uint64), second.view(np.uint64)).view(np.uint8)
 
@@ -181,7 +181,7 @@ def _sum_of_four(lines: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def _packed_to_front(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Move the tiles of `[M]` lines to the front, in order, without merging."""
-    for first in (2, 1, 0):  # the cells behind it are packed already
+    for first in (2, 1, 0):  # the cells after it are packed already
         before = np.uint32((1 << 8 * first) - 1)
         is_empty = lines >> 8 * first & 0xFF == 0
         lines = np.where(is_empty, lines & before | lines >> 8 & ~before, lines)
@@ -189,7 +189,7 @@ def _packed_to_front(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    """Slide `[M]` lines toward their first cells; returns the lines and the rewards `[M]`."""
+    """Slide `[M]` lines toward their first cells; return the lines and the rewards `[M]`."""
     tiles = _packed_to_front(lines).view(np.uint8).reshape(-1, 4)
     reward = np.zeros(len(tiles), dtype=np.int32)
     for first in range(3):
@@ -202,7 +202,7 @@ def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
 
 
 def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int32]]:
-    """For all 104,976 lines: slid to the front, slid to the back, merge reward."""
+    """Return for all 104,976 lines: slid to the front, slid to the back, merge reward."""
     cells = np.ascontiguousarray(np.indices((_BASE,) * 4, dtype=np.uint8)[::-1].reshape(4, -1).T)
     front, reward = _slide_to_front(cells.view(_LINE)[:, 0])
     # To slide to the back, reverse the line, slide it to the front and reverse it again by swapping bytes.
@@ -219,7 +219,7 @@ def _first_odd_row(boards: Any) -> tuple[str, int | None]:
 
 
 def _cells_in(row: Any) -> int:
-    """How many cells are in a row, or in its rows."""
+    """Return the number of cells in a row, or in its rows."""
     if not isinstance(row, list | tuple | np.ndarray):
         return 0
     return sum(_cells_in(each) or 1 for each in row)

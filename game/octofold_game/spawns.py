@@ -1,7 +1,7 @@
 """Spawns new tiles from an explicit, counter-based random generator.
 
 The random bits of a spawn depend only on the seed, the index of the game and the number of the spawn in that
-game. The same seed therefore gives the same games, however many games run at once, in any order.
+game. The same seed therefore gives the same games, in any order and for any number of games at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHANCE_OF_FOUR = 0.1
 """Probability that a new tile is a 4."""
 CHANCE_OF_TWO = 1 - CHANCE_OF_FOUR
 FOUR_BELOW = round(CHANCE_OF_FOUR * 2**32)
-"""A spawn is a 4 if its low 32 bits are below this."""
+"""A spawn is a 4 if the low 32 bits of its random word are below this number."""
 _HALF = np.dtype("<u8")
 _EACH_BYTE = np.uint64(0x0101010101010101)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -37,7 +37,7 @@ class SpawnStream:
             ValueError: the seed is not in 0 to 2**64 - 1.
         """
         if not 0 <= seed < 1 << 64:
-            raise ValueError(f"seed {seed} is not in 0 to 2**64 - 1")
+            raise ValueError(f"seed must be in 0 to 2**64 - 1, got {seed}")
         self.seed = seed
         self._state = _mixed(np.array([seed], dtype=np.uint64))
 
@@ -82,12 +82,12 @@ def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[n
 def choose_spawns(
     afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]
 ) -> tuple[NDArray[np.intp], NDArray[np.uint8]]:
-    """The cells `[N]` and the exponents `[N]`, 1 or 2, of the tiles that `spawn` adds.
+    """Return the cells `[N]` and the exponents `[N]`, 1 or 2, of the tiles that `spawn` adds.
 
     Raises:
         ValueError: a board has no empty cell.
     """
-    # Eight cells are the bytes of a word, so the product sums them up to each cell at once.
+    # A word has eight cells as bytes. One product computes the sums up to each cell.
     halves = np.equal(afterstates, 0, order="C").reshape(len(bits), 16).view(_HALF) * _EACH_BYTE
     halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
     empty_so_far = halves.view(np.uint8)
@@ -110,12 +110,12 @@ def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[n
 
 
 def _output(state: NDArray[np.uint64], index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Output `index` of the splitmix64 stream with the initial state `state`; additions wrap around."""
+    """Return output `index` of the splitmix64 stream with initial state `state`; additions wrap around."""
     return _mixed(state + (index + np.uint64(1)) * _GAMMA)
 
 
 def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of splitmix64, a bijection of 64-bit words."""
+    """Apply the finalizer of splitmix64, a bijection of 64-bit words."""
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)

@@ -16,7 +16,9 @@ CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.
 """`[8, 16]`: cell `i` of the view under symmetry `s` is cell `CELLS[s, i]` of the board; 0 is identity."""
 
 VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
-"""The symmetries of the views that a network evaluates, by the number of views.
+"""The symmetries of the views that a network evaluates, by the number of views. Two views are the board and
+its 180 degree rotation, and four are its rotations. Each set is a subgroup of the eight symmetries. Therefore
+turning a board by one of them permutes the views, and turns the answer.
 
 Two views are the board and its 180 degree rotation, and four are its rotations. Each set is a subgroup of the
 eight symmetries. Therefore turning a board by one of them permutes the views, and turns the answer.
@@ -26,9 +28,9 @@ _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of
 
 
 def _moves_of(view: NDArray[np.intp]) -> list[int]:
-    """The moves on the view that correspond to the four moves on the board.
+    """Return the moves on the view that correspond to the four moves on the board.
 
-    Each is found from where an inner cell and its neighbor lie on the view.
+    It compares the places of an inner cell and its neighbor on the view.
     """
     start = np.argwhere(view == _BOARD[1, 1])[0]
     ends = [np.argwhere(view == _BOARD[1 + row, 1 + column])[0] for row, column in _STEPS]

@@ -18,7 +18,7 @@ GAMES_AT_ONCE = 2_048
 
 
 def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
-    """The games in lists of `size`; the last list may be shorter."""
+    """Yield the games in lists of `size`; the last list may be shorter."""
     games = iter(episodes)
     while batch := list(islice(games, size)):
         yield batch
@@ -28,17 +28,17 @@ class NewTiles(NamedTuple):
     """The new tiles that follow the same move number of several games."""
 
     afterstates: NDArray[np.uint8]
-    """`[N, 16]`: the boards that they appeared on."""
+    """`[N, 16]`: the boards before the new tiles."""
     tiles: NDArray[np.uint8]
     """`[N]`: 0 for a tile 2, 1 for a tile 4."""
     cells: NDArray[np.uint8]
-    """`[N]`: where they appeared."""
+    """`[N]`: the cells of the new tiles."""
     scores: NDArray[np.int64]
-    """`[N]`: the scores at this time."""
+    """`[N]`: the scores after the move."""
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """For each move, the new tiles after it, of the games that reached it, longest game first."""
+    """Yield for each move number the next tiles of the games that reached it, the longest game first."""
     for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(afterstates, tiles, cells, scores)
@@ -51,15 +51,15 @@ class Positions:
     games: NDArray[np.int64]
     """`[P]`: index of the game among those of its seed."""
     numbers: NDArray[np.int64]
-    """`[P]`: number of moves made before."""
+    """`[P]`: number of moves made before the position."""
     left: NDArray[np.int64]
     """`[P]`: number of moves to the end of the game, 1 for its last move."""
     boards: NDArray[np.uint8]
-    """`[P, 16]`."""
+    """`[P, 16]`: the boards."""
     made: NDArray[np.uint8]
     """`[P]`: the move that was made, 0 to 3."""
     cells: NDArray[np.uint8]
-    """`[P]`: the cell of the tile that appeared after it."""
+    """`[P]`: the cell of the tile that appeared after the move."""
 
     def __len__(self) -> int:
         return len(self.games)
@@ -77,7 +77,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
     parts = []
     for number, (boards, made, _, _) in enumerate(_steps(games)):
         left = lengths[: len(boards)] - number
-        first = int(np.searchsorted(-left, -count))  # the longest game comes first
+        first = int(np.searchsorted(-left, -count))  # rows: the longest game first
         if first < len(boards):
             rows = np.arange(first, len(boards))
             parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:]))
@@ -89,7 +89,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
 
 
 def all_positions(episodes: Sequence[Episode]) -> Positions:
-    """The boards before every move of each game; by the games' indices."""
+    """Return the boards before every move of each game, sorted by the games' indices."""
     return last_positions(episodes, max(map(len, episodes)))
 
 
@@ -98,21 +98,21 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 class _Step(NamedTuple):
-    """The moves with the same number of several games, the longest game first."""
+    """The moves with the same number in several games, the longest game first."""
 
     boards: NDArray[np.uint8]
     """`[N, 16]`: the boards before the move."""
     made: NDArray[np.uint8]
-    """`[N]`: records as in `Episode.moves`."""
+    """`[N]`: moves and new tiles, as in `Episode.moves`."""
     afterstates: NDArray[np.uint8]
-    """`[N, 16]`."""
+    """`[N, 16]`: the afterstates."""
     scores: NDArray[np.int64]
     """`[N]`: the scores after the move."""
 
 
 def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
-    """The steps of games, which are given with the longest one first."""
-    # In this order, the games that still run are the first rows.
+    """Yield the steps of games, which must be sorted by length, the longest first."""
+    # Because of this order, the unfinished games are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
     for column, game in enumerate(games):
@@ -142,11 +142,11 @@ class Walk:
     scores: NDArray[np.int64]
     """`[M + 1]`: the score after `i` moves."""
     moves: NDArray[np.uint8]
-    """`[M]`: 0 to 3; move `i` is made on board `i`."""
+    """`[M]`: the moves, 0 to 3; move `i` is made on board `i`."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Walk":
-        """The positions of a finished game."""
+        """Compute the positions of a finished game."""
         boards, scores = [], [0]
         for step in _steps([episode]):
             boards.append(step.boards[0])

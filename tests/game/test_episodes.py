@@ -94,7 +94,7 @@ def test_a_number_that_is_no_move_is_illegal(move: int) -> None:
 
 def test_moves_for_another_number_of_games_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"moves must have shape \[3\], one for each running game, not \[2\]"
+        ValueError, match=r"moves must have shape \[3\], one for each running game, got \[2\]"
     ):
         Episodes(1, range(3)).step([0, 1])
 
@@ -125,12 +125,12 @@ def test_games_with_another_seed_or_limit_cannot_be_resumed(seed: int, largest: 
 
 @pytest.mark.parametrize("largest", [1, 18])
 def test_a_limit_that_no_game_can_have_is_refused(largest: int) -> None:
-    with pytest.raises(ValueError, match=f"largest exponent {largest} is not in 2 to 17"):
+    with pytest.raises(ValueError, match=f"the largest exponent must be in 2 to 17, got {largest}"):
         Episodes(1, [0], largest)
 
 
 def test_a_negative_game_is_refused() -> None:
-    with pytest.raises(ValueError, match="game index -3 is negative"):
+    with pytest.raises(ValueError, match="game indices must not be negative, got -3"):
         Episodes(1, [0, -3])
 
 

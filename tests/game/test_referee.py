@@ -91,8 +91,8 @@ def test_long_games_are_accepted(episodes: list[Episode]) -> None:
         ({"moves": bytes([byte(LEFT, 4, 1), byte(DOWN, 6, 1)])}, "a tile after move number 0 that its"),
         ({"moves": bytes([byte(LEFT, 4, 2), 128 | byte(DOWN, 6, 1)])}, "a tile after move number 1 that its"),
         ({"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])}, "after it was outgrown, with move number 2"),
-        ({"largest_exponent": 3}, "ends before it is over"),
-        ({"moves": b"", "final_board": BY_HAND.start, "score": 0}, "ends before it is over"),
+        ({"largest_exponent": 3}, "ends while a move is still possible"),
+        ({"moves": b"", "final_board": BY_HAND.start, "score": 0}, "ends while a move is still possible"),
         ({"moves": BY_HAND.moves[:1]}, "ends with the board"),
     ],
 )

@@ -94,7 +94,7 @@ def test_zeros_that_a_power_cut_left_are_reported_and_cut_off(path: Path, ends: 
     for start in (ends[3], ends[3] + 1, ends[3] + 40, ends[3] + 56, ends[3] + 60, ends[4] - 2):
         content = whole[:start] + bytes(ends[4] - start) + bytes(more)
         path.write_bytes(content)
-        with pytest.raises(ReplayError, match=f"byte {ends[3]}: zeros follow, as after a power cut"):
+        with pytest.raises(ReplayError, match=f"byte {ends[3]}: only zeros follow, as after a power cut"):
             list(read_replays(path))
         with ReplayWriter(path) as writer:
             assert writer.recovered == len(content) - ends[3]
@@ -170,7 +170,7 @@ def test_a_file_of_a_later_format_is_refused_by_its_number(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[8] = 2
     path.write_bytes(content)
-    with pytest.raises(ReplayError, match="replay format 2; this program reads format 1"):
+    with pytest.raises(ReplayError, match="the replay format must be 1, got 2"):
         list(read_replays(path))
 
 
@@ -228,5 +228,5 @@ def test_a_record_of_no_possible_game_is_damaged(
         writer.append(episodes[0])
         writer.append(replace(episodes[1], **wrong))
     first = episodes[0].game
-    with pytest.raises(ReplayError, match=f"the game after game {first} has numbers that no game has"):
+    with pytest.raises(ReplayError, match=f"the game after game {first} contains impossible numbers"):
         list(read_replays(tmp_path / "wrong"))

@@ -213,16 +213,16 @@ def test_the_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
 @pytest.mark.parametrize(
     ("boards", "message"),
     [
-        (np.zeros(16, np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], not \[16\]"),
-        (np.zeros((2, 4, 5), np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], not \[2, 4, 5\]"),
-        ([], r"shape \[N, 16\] or \[N, 4, 4\], not \[0\]"),
+        (np.zeros(16, np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], got \[16\]"),
+        (np.zeros((2, 4, 5), np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], got \[2, 4, 5\]"),
+        ([], r"shape \[N, 16\] or \[N, 4, 4\], got \[0\]"),
         ([[0] * 16, [0] * 15], "board 1 has 15 cells, not 16"),
         ([[0] * 16, 3], "board 1 has 0 cells, not 16"),
         ([[[0] * 4] * 4, [[0] * 4] * 3], "board 1 has 12 cells, not 16"),
-        ([[0.5] * 16], "integers, not float64"),
-        ([[True] * 16], "integers, not bool"),
-        ([["2"] * 16], "integers, not <U1"),
-        ([[2**70] * 16], "integers, not object"),
+        ([[0.5] * 16], "integers, got float64"),
+        ([[True] * 16], "integers, got bool"),
+        ([["2"] * 16], "integers, got <U1"),
+        ([[2**70] * 16], "integers, got object"),
     ],
 )
 def test_malformed_boards_are_refused(boards: Any, message: str) -> None:
@@ -234,10 +234,10 @@ def test_malformed_boards_are_refused(boards: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("moves", "message"),
     [
-        ([0], r"shape \[2\], one for each board, not \[1\]"),
+        ([0], r"shape \[2\], one for each board, got \[1\]"),
         ([0, 4], "move 4 of board 1 is not in 0 to 3"),
         ([-1, 0], "move -1 of board 0 is not in 0 to 3"),
-        ([0.0, 1.0], "integers, not float64"),
+        ([0.0, 1.0], "integers, got float64"),
     ],
 )
 def test_malformed_moves_are_refused(moves: list[float], message: str) -> None:

@@ -40,7 +40,7 @@ def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -
             "[network]\nkind = 'mlp'\ndens = []\n[imitation]",
             "[network] has no 'dens'; did you mean",
         ),
-        ("dqn", "[dqn]\nepsilon = 2", "epsilon is 2; the most is 1"),
+        ("dqn", "[dqn]\nepsilon = 2", "epsilon is 2; it must be at most 1"),
         ("dqn", "[dqm]", "a recipe has no table [dqm]; did you mean dqn?"),
         ("lazyzero", "[xyz]", f"a recipe has no table [xyz]; it may have network, {', '.join(OPTIONS)}"),
     ],

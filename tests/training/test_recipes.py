@@ -45,7 +45,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
     [
         ("[distil", "not TOML"),
         ("[[distil]]", r"write \[distil\] in place of \[\[distil\]\]"),
-        ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; the most is 1e\+09"),
+        ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; it must be at most 1e\+09"),
         (
             "positions = 3",
             r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
@@ -57,7 +57,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
             r"no table \[xyz\]; it may have network, ntuple, distil, device_distil",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
-        ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
+        ("[distil]\nbatch_size = 1", "batch_size is 1; it must be at least 2"),
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
         ("[distil]\ntemperature = 'hot'", "temperature is 'hot', not a number"),
         ("[distil]\ntemperature = nan", "temperature is nan"),
@@ -85,7 +85,7 @@ def test_lists_are_checked_to_their_last_number(tmp_path: Path, text: str, messa
 
 def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -> None:
     recipe = read_recipe(_recipe(tmp_path, NETWORK.replace("channels = 8", "channels = 0")), TABLES)
-    with pytest.raises(RecipeError, match=r"mine\.toml: \[network\] channels is 0; the least is 1"):
+    with pytest.raises(RecipeError, match=r"mine\.toml: \[network\] channels is 0; it must be at least 1"):
         recipe.network()
 
 

@@ -337,7 +337,7 @@ class KeptGames:
         Raises:
             OSError: the file cannot be written.
         """
-        if not self._order.is_kept:
+        if not self._order.is_in_order:
             with whole_file(self._folder.replays, durable=True) as partial:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 

@@ -1,4 +1,4 @@
-"""The argument parser of all commands: an error is one line that says what is wrong and what was meant."""
+"""The argument parser of all commands. An error is one line that names the fault and suggests a fix."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LONGEST_WORD = 100  # of what was typed, in an error
 
 
 class Parser(argparse.ArgumentParser):
-    """`argparse.ArgumentParser` with our errors, without the usage before them, and without abbreviations.
+    """`argparse.ArgumentParser` with our errors, without abbreviations or a usage before errors.
 
-    The type of an argument raises a ValueError that says all that is wrong. Examples come first in the help.
+    The type of an argument raises a ValueError with the full message. Examples come first in the help.
     """
 
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
         self._examples = examples
-        # For errors that the command finds later. The parser of a subcommand replaces its parent's.
+        # For later errors of the command. The parser of a subcommand replaces its parent's.
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         return "\n\n".join([usage, "\n".join(examples) * bool(self._examples) + rest])
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As `argparse` does, but each parser of a subcommand refuses what it does not know."""
+        """Parse as `argparse` does, but let each subcommand's parser reject unknown arguments."""
         try:
             parsed, unknown = super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         self.fail(message)
 
     def fail(self, message: str) -> NoReturn:
-        """Print what is wrong as one line and exit with `WRONG_COMMAND_LINE`."""
+        """Print an error as one line and exit with `WRONG_COMMAND_LINE`."""
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(WRONG_COMMAND_LINE)
 

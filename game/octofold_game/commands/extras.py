@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra of octofold, such as `.venv/bin/pip install -e '.[server]'`."""
+    """Return the command that adds an extra of octofold, such as `.venv/bin/pip install -e '.[server]'`."""
     python = Path(sys.executable)
     pip = python.with_name("pip")
     program = shlex.quote(_from_here(pip if pip.exists() else python)) + " -m pip" * (not pip.exists())
@@ -19,9 +19,9 @@ def install_command(extra: str) -> str:
 
 
 def _source(extra: str) -> str:
-    """The clone that this installation was made from, or the name of the package."""
+    """Return the clone that this installation was made from, or the name of the package."""
     try:
-        # pip keeps this about what came from no index (PEP 610).
+        # pip records this for packages that came from no index (PEP 610).
         record = distribution("octofold").read_text("direct_url.json")
         origin = json.loads(record or "{}")
     except (ValueError, PackageNotFoundError):

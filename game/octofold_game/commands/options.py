@@ -7,8 +7,8 @@
 
     options = read(Games, Parser(prog="play"), sys.argv[1:])
 
-The type of a field says how its text is read: a whole number, a number, a text, a path, one word of a
-`Literal`, a switch; or it is annotated with a `Kind` of its own.
+The type of a field determines how its text is parsed: a whole number, a number, a text, a path, one word of a
+`Literal`, or a switch. A field may also be annotated with its own `Kind`.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ Options = TypeVar("Options")
 
 
 class WrongValue(ValueError):
-    """A value that is not allowed; the message says why, and `Kind.read` where the value is from."""
+    """A value that is not allowed. The message explains why; `Kind.read` adds the source of the value."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of values, and how their text is read."""
+    """A kind of values, and the parser of their text."""
 
     parse: Callable[[str], Any]
     """Returns the value. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the error."""
     allowed: str
     """Description of the allowed texts."""
     placeholder: str
-    """Stands for the value in the help."""
+    """Placeholder of the value in the help."""
     is_plain: bool = False
     """Whether the help omits the allowed values."""
     choices: tuple[str, ...] = ()
     """The allowed words, if the value is one of a list."""
 
     def read(self, source: str, text: str) -> Any:
-        """The value that a text means.
+        """Parse the text of a value.
 
         Raises:
-            WrongValue: it is not allowed; the message begins with its `source`, such as a flag.
+            WrongValue: the value is not allowed; the message begins with its `source`, such as a flag.
         """
         try:
             return self.parse(text)
@@ -70,25 +70,25 @@ class Kind:
 
 
 def cut(value: object) -> str:
-    """A value for an error message, shortened if long."""
+    """Format a value for an error message, shortened if it is long."""
     written = repr(value)
     return written if len(written) <= _LONGEST_VALUE else f"{written[:_LONGEST_VALUE]}..."
 
 
 def whole(minimum: float, maximum: float) -> Kind:
-    """Whole numbers between two bounds, which are allowed."""
+    """Return the kind of whole numbers between two inclusive bounds."""
     bounds = f"from {minimum} to {maximum}" if math.isfinite(maximum) else f"from {minimum}"
     return Kind(lambda text: _within(whole_number(text), minimum, maximum), f"an integer {bounds}", "N")
 
 
 def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X") -> Kind:
-    """Numbers between two bounds, which are allowed; `of` is their unit, such as " of seconds"."""
+    """Return the kind of numbers between two inclusive bounds; `of` is their unit, such as " of seconds"."""
     bounds = f"from {minimum:g} to {maximum:.15g}" if math.isfinite(maximum) else f"from {minimum:g}"
     return Kind(lambda text: _within(float(text), minimum, maximum), f"a number{of} {bounds}", placeholder)
 
 
 def one_of(*values: Any) -> Kind:
-    """One of these words or numbers."""
+    """Return the kind of values that are one of these words or numbers."""
     choices = tuple(map(str, values))
     allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
     return Kind(
@@ -103,7 +103,7 @@ def _within(value: Any, minimum: float, maximum: float) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that the text is; None for other text, and for more digits than any option takes."""
+    """Parse a whole number; None for other text, and for more digits than any option takes."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
@@ -163,20 +163,20 @@ def option(
     const: str = "",
     **marks: Any,
 ) -> Any:
-    """A field of a dataclass that is an option.
+    """Declare a field of a dataclass that is an option.
 
     Args:
-        default: its value if it is not given; `...` if it must be.
-        help: what it does.
+        default: value of an option that is not given; `...` if the option is required.
+        help: help text: what the option does.
         minimum: the smallest number that is allowed.
         maximum: the largest number that is allowed.
-        flag: its flag; empty for the name of the field.
-        metavar: stands for the value in the help; empty for that of its kind.
-        begins: heading of the options from here to the end of their class; with a text after a line end.
-        alone: of the options with the same word here, only one may be given.
+        flag: flag of the option; empty for the name of the field.
+        metavar: placeholder of the value in the help; empty for the placeholder of its kind.
+        begins: heading of the options from here to the end of their class; text may follow after a line end.
+        alone: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
-        const: the text that the flag alone means.
-        marks: what its owner notes about it.
+        const: value of the flag without a text.
+        marks: further facts for the caller, kept in `Option.marks`.
     """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
     metadata |= {"begins": begins, "alone": alone, "words": words, "const": const, **marks}
@@ -186,12 +186,12 @@ def option(
 
 
 def argument(metavar: str, help: str, words: str = "") -> Any:
-    """A field of a dataclass that is given without a flag; with `words` of `+` or `*`, a list."""
+    """Declare a field that is given without a flag; with `words` of `+` or `*`, it is a list."""
     return option([] if words == "*" else ..., help, metavar=metavar, words=words, is_argument=True)
 
 
 def flag_of(name: str) -> str:
-    """The flag of the option that is a field of this name."""
+    """Return the flag of the option for the field of this name."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -202,7 +202,7 @@ class Option:
     name: str
     kind: Kind
     default: Any
-    """`MISSING` if it must be given."""
+    """Default of the option; `MISSING` if it is required."""
     marks: dict[str, Any]
     heading: str
 
@@ -226,7 +226,7 @@ class Option:
 
 
 def text_of(value: Any) -> str:
-    """A value as text that its kind can parse; empty for none."""
+    """Format a value as text that its kind can parse; empty for None."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -273,9 +273,9 @@ def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
 
 
 def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
-    """Let a parser take the options of a dataclass; `given` and `options_of` return what it found.
+    """Let a parser take the options of a dataclass; `given` and `options_of` return the values.
 
-    With `opposites`, every switch can also be turned off, as a file or a variable may have turned it on.
+    With `opposites`, every switch can also be turned off, because a file or a variable may turn it on.
     """
     groups: dict[str, _ActionsContainer] = {"": parser}
     for each in options_in(kind):
@@ -300,7 +300,7 @@ def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
     common |= {"choices": kind.choices} if kind.choices else {}
     if marks.get("is_argument"):
         action = group.add_argument(each.name, nargs=words or None, **common)
-        action.required = False  # `options_of` says what is missing
+        action.required = False  # `options_of` reports missing options
     elif words == "append":
         group.add_argument(each.flag, dest=each.name, action=words, **common)
     else:
@@ -309,12 +309,12 @@ def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
 
 
 def given(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
-    """The values that were given, by the names of their fields."""
+    """Return the values that were given, by the names of their fields."""
     return {each.name: getattr(parsed, each.name) for each in fields(kind) if hasattr(parsed, each.name)}
 
 
 def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Options:
-    """The parsed options; ends the program if some are missing or exclude each other."""
+    """Return the parsed options; exit if some are missing or exclude each other."""
     found, alone = given(kind, parsed), dict[str, str]()
     for each in options_in(kind):
         if each.name not in found and each.default is MISSING:
@@ -327,6 +327,6 @@ def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Option
 
 
 def read(kind: type[Options], parser: Parser, arguments: Sequence[str] | None = None) -> Options:
-    """Read the arguments as the options of a dataclass; ends the program if one is wrong."""
+    """Read the arguments as the options of a dataclass; exit if one is wrong."""
     add_options(parser, kind)
     return options_of(kind, parser, parser.parse_args(arguments))

@@ -1,4 +1,4 @@
-"""Flags and commands of earlier versions that are gone, and what to do instead."""
+"""Flags and commands of earlier versions that were removed, with replacements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LAYOUT = (
     "the batch size is measured when a model is loaded; --lanes, --threads and --max-batch-size set others"
 )
 _LIMIT = "the limit is fixed; a proxy such as Envoy sets others"
-_BOARDS = "let the program that asks keep its boards, or log games with octofold evaluate --logs"
+_BOARDS = "keep the boards in the calling program, or log games with octofold evaluate --logs"
 
 REMOVED: dict[str, dict[str, str]] = {
     "octofold-export": {
@@ -21,7 +21,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "--sign-password-file": _SIGN,
     },
     "octofold": {
-        "record": "octofold evaluate --logs writes play logs; --player and --model name who plays",
+        "record": "octofold evaluate --logs writes play logs; --player and --model select the player",
         "luck": "octofold report --html shows the luckiest and the unluckiest games",
         "--completion": _COMPLETION,
         "replay": "the page of octofold-serve and report --html show games; the page saves GIF and text",
@@ -50,12 +50,12 @@ REMOVED: dict[str, dict[str, str]] = {
         "--hint": "hints are shown from the start; --no-hint hides them",
     },
     "octofold loadtest": {
-        "--arrivals": "calls of --rate come at even distances; ghz and k6 shape arrivals",
-        "--boards": "leave it out, because boards of recorded games load a server alike",
-        "--games": "leave it out, because boards of recorded games load a server alike",
+        "--arrivals": "--rate sends calls at even intervals; ghz and k6 offer other arrivals",
+        "--boards": "leave it out: boards of recorded games make the same load",
+        "--games": "leave it out: boards of recorded games make the same load",
         "--html": "--plots draws the picture, and loadtest.json has the result",
-        "--seed": "leave it out, because all tests send the same boards",
-        "--think": "ghz and k6 shape arrivals; --rate sends calls at a fixed rate",
+        "--seed": "leave it out: all tests send the same boards",
+        "--think": "ghz and k6 offer other arrivals; --rate sends calls at a fixed rate",
     },
     "octofold-serve": {
         "--completion": _COMPLETION,
@@ -83,7 +83,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "--canary": "let a proxy split the traffic between two servers",
     },
 }
-"""By the command, such as "octofold" or "octofold evaluate": a sentence for each flag or subcommand.
+"""By command, such as "octofold" or "octofold evaluate": a sentence for each removed flag or subcommand. An
+option of the server is listed as its flag. Its variable and its key in a file were removed, too.
 
 A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a
 file are gone, too.
@@ -91,12 +92,12 @@ file are gone, too.
 
 
 def why_gone(prog: str, word: str, shown: str = "") -> str:
-    """The error for a flag or a command that is gone; empty for any other word.
+    """Return the error for a removed flag or command; empty for any other word.
 
     Args:
-        prog: the command, as its parser calls it.
+        prog: the command, such as "octofold evaluate".
         word: the flag or the subcommand.
-        shown: what was given, such as the variable of the flag; empty for `word`.
+        shown: the text to show instead of `word`, such as the variable of the flag.
     """
     gone = REMOVED.get(prog, {})
     instead = gone.get(word) or gone.get(word.replace("--no-", "--", 1))

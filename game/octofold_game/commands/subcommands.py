@@ -42,10 +42,10 @@ class Parsed(NamedTuple):
 def parser_of(
     prog: str, description: str, commands: Sequence[Command], arguments: Sequence[str] | None = None
 ) -> Parser:
-    """A parser with subcommands, and with the flags that every command has.
+    """Make a parser with subcommands, and with the flags that every command has.
 
-    It adds only the options of commands that the arguments name: adding all of them takes longer than the
-    rest of most commands.
+    It adds options only for the commands in the arguments. Adding all options takes longer than the rest of
+    most commands.
     """
     words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog=prog, description=description)
@@ -66,7 +66,7 @@ def parser_of(
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
-    """Read the arguments; ends the program if they are wrong."""
+    """Read the arguments; exit if they are wrong."""
     parsed = parser.parse_args(arguments)
     own: Parser = parsed.parser
     if "command" not in parsed:

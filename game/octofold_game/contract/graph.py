@@ -1,4 +1,4 @@
-"""The contract of a model's graph: what goes in, and what comes out."""
+"""The contract of a model's graph: its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 CONTRACT = 1
-"""Version of the graph's inputs and outputs, which stands in the graph's metadata."""
+"""Version of the graph's inputs and outputs, written into the graph's metadata."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Tensor:
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    """Behind the batch dimension; -1 stands for a size that differs from graph to graph."""
+    """The shape without the batch dimension; -1 stands for a size that differs between graphs."""
 
 
 BOARDS = Tensor("boards", np.dtype(np.uint8), (16,))
@@ -29,7 +29,7 @@ MOVE = Tensor("move", np.dtype(np.int8), ())
 PROBABILITIES = Tensor("probabilities", np.dtype(np.float32), (4,))
 """`[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is legal."""
 VOTES = Tensor("votes", np.dtype(np.uint8), (4,))
-"""`[N, 4]`: the number of views whose best legal move it is."""
+"""`[N, 4]`: for each move, the number of views that prefer it among the legal moves."""
 LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
 """`[N, 4]`: whether the move is legal."""
 
@@ -37,23 +37,23 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
+"""`[N, V, 4]`, optional, after the other outputs: each view's probabilities of the board's own moves."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
-"""`[N]`, behind the others if the graph has it: the mean of a value head over the views."""
+"""`[N]`, optional, after the other outputs: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, of a player: as `SearchResult.values` of `contract/searches.py`, in the card's unit."""
+"""`[N, 4]`, from a player: `SearchResult.values` of `contract/searches.py`, in the card's unit."""
 DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, of a player: how many moves deep it searched, as `SearchResult.depth`."""
+"""`[N]`, from a player: search depth in moves, as `SearchResult.depth`."""
 POSITIONS = Tensor("positions", np.dtype(np.int64), ())
-"""`[N]`, of a player: how many boards and afterstates it visited."""
+"""`[N]`, from a player: number of boards and afterstates that it visited."""
 
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
 """Additional outputs of a search; a player without values lacks the first."""
 
 UNPACKED_TABLES = "unpacked_tables"
-"""The tensor [entries] float16 of a graph with compact tables, which a server may give it as an input."""
+"""The tensor [entries] float16 of a graph with compact tables. A server may pass it as an input."""
 
 TEMPERATURE = 300.0
-"""Points that make a move e times as probable as another, unless the card says otherwise."""
+"""Default temperature: this number of points makes a move e times as probable as another."""

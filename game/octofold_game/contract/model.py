@@ -1,7 +1,7 @@
 """The contract of a published model: its files, and the card that describes it.
 
 A version of a model is a folder, REPOSITORY/NAME/VERSION. The export writes it; server, client, players and
-benches read it. What they must agree on stands here, once.
+benches read it. This module defines their common format.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from octofold_game.system.files import read_regular
 # The names of models and the files of a version.
 
 MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
-"""What a model and its folder may be called: letters, digits and "_", after the first also "." and "-"."""
+"""Valid names of models and their folders: letters, digits and "_", after the first character also "." and
+"-"."""
 
 DEFAULT_MODEL = "flagship"
-"""The model that ships to be played with. It answers calls that name none, where nothing else is chosen."""
+"""The shipped model for playing. By default, it answers calls without a model name."""
 
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -46,11 +47,11 @@ MOVES_FILES: dict[Precision, str] = {
     "fp16": "moves.fp16.onnx",
 }
 TRITON_FILE = "config.pbtxt"
-"""Beside the versions: with it, Triton serves the model's folder as it is."""
+"""File beside the versions with which Triton serves the model's folder without changes."""
 
 
 def tensor_file(name: str) -> str:
-    """The file beside a graph that holds its tensor `name`: little-endian float32, nothing else."""
+    """Return the name of the file with tensor `name` of a graph: little-endian float32, nothing else."""
     return f"{name}.bin"
 
 
@@ -59,14 +60,14 @@ def tensor_file(name: str) -> str:
 CARD_FORMAT = 1
 """Version of the card's format: it grows when a field is removed or changes its meaning."""
 PLAYER_CARD_FORMAT = 2
-"""The format of the card of a player, which servers that serve graphs alone refuse by this number."""
+"""Format of a player's card. Servers that only serve graphs reject this number."""
 
 MAX_CARD_BYTES = 1 << 20
 
 Rule = Literal["vote", "mean"]
-"""Decision rule over the views: the move with most votes, or the best mean probability."""
+"""Decision rule over the views: the move with the most votes, or with the best mean probability."""
 
-# A card must not make anybody read files outside of its folder.
+# A card must not lead readers to files outside its folder.
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description="a SHA-256")]
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{64}")
@@ -94,24 +95,24 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
     """The graph in one precision."""
 
     tensors: dict[str, ListedFile] = {}
-    """Tensors too large for the graph, by name, a file each."""
+    """Tensors too large for the graph, by name. Each has its own file."""
     moves: ListedFile | None = None
-    """A graph that answers `move` alone in less time. Its initializers are those of the whole graph."""
+    """A faster graph that answers only `move`. Its initializers are those of the whole graph."""
     agreement: float | None = None
-    """Share of moves as in float32, for other precisions."""
+    """Share of moves that equal float32's, for other precisions."""
     agreement_by_stage: dict[str, StageAgreement] = {}
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an array of numbers lies in a file."""
+    """The place of an array of numbers in a file."""
 
     offset: Count
-    """In bytes."""
+    """Offset of the array in bytes."""
     count: Count
 
 
 class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a float32 graph holds the arrays of an `octofold_players.ntuple.compact_tables.CompactTables`."""
+    """Places of the arrays of `CompactTables` (`octofold_players.ntuple`) in a float32 graph."""
 
     format: int
     entries: Count
@@ -127,13 +128,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Evidence from games for the description of a foreign network."""
 
     games: Count = 0
-    """0: the card is older than these games."""
+    """Number of games; 0 in cards that are older than this check."""
     score: Count = 0
-    """The average of the games, which end after some hundred moves, by the description."""
+    """Average score with this description. The games end after some hundred moves."""
     others: dict[str, float] = {}
     """Scores with other readings, best first."""
     is_cut_short: bool = False
-    """Whether more games were needed than there was time for."""
+    """Whether the time ran out before enough games were played."""
     problem: str | None = None
     """The fault in one line; None if no other reading plays better."""
     warning: str | None = None
@@ -145,14 +146,14 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     precision: Precision
     boards: Count
-    """In a batch."""
+    """Number of boards in a batch."""
     one_by_one: Count
     equal_moves: float | None = None
-    """Share of the boards on which the moves are equal. Rounding errors decide the others."""
+    """Share of the boards on which the moves are equal. Rounding errors cause the other differences."""
 
 
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The player that a version holds in place of a graph; see `octofold_game.contract.searches`."""
+    """The player that a version contains instead of a graph; see `octofold_game.contract.searches`."""
 
     kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", description="a kind of player")]
     """The name of an entry point; a card never names a module."""
@@ -191,26 +192,26 @@ class Strength(msgspec.Struct, frozen=True, kw_only=True):
     best: int
     reached: tuple[Reached, ...]
     outgrown: Count = 0
-    """Games that ended with a tile above the largest that the model knows."""
+    """Number of games that ended with a tile above the largest that the model knows."""
     command: str
-    """Measures it again."""
+    """The command that repeats the measurement."""
 
 
 class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the games against an earlier version, as of `octofold compare`."""
+    """Result of the games against an earlier version, from `octofold compare`."""
 
     than: Count
-    """The earlier version."""
+    """Number of the earlier version."""
     margin: float
-    """Largest share by which this version may be worse, as shown by the games."""
+    """Largest share by which this version may be worse, as the games have shown."""
     games: Count
-    """Games of each version; the first ones only set the cap."""
+    """Number of games of each version. The first games only set the cap."""
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
-    """The share of the games above the cap, of that version and of this one."""
+    """The share of games above the cap, of the earlier and of this version."""
     ratio: float
-    """The average of this version over that one's."""
+    """The average of this version divided by that of the earlier version."""
     ratio_interval: Interval
     limit_error_rate: float
     """Error probability of each limit."""
@@ -218,7 +219,7 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     """The value function by which the luck of the tiles was taken out; None if it was left in."""
     values_sha256: str | None = None
     worth: float | None = None
-    """Number of games with luck that each game is worth."""
+    """Number of games without this adjustment that each game is worth."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,9 +242,9 @@ class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     rows: tuple[Alternative, ...]
     command: str
-    """Measures them again."""
+    """The command that repeats the measurement."""
     moves: Count | None = None
-    """The games were stopped after this many; None: they were played to their ends."""
+    """The games were stopped after this number of moves; None for games that were played to their ends."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,30 +259,30 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     architecture: dict[str, Any] = {}
     """Kind and sizes of the network."""
     description: dict[str, Any] | None = None
-    """What the network reads and answers. `octofold_export.description` reads it; others need not know it."""
+    """Inputs and outputs of the network, for `octofold_export.description`; other programs can ignore it."""
     weights: Count = 0
     checkpoint_sha256: str = ""
     """SHA-256 of the trained weights."""
     temperature: float | None = None
-    """For a network that values moves: a value higher by this much makes a move e times as probable."""
+    """For a network that values moves: a value that is this much higher makes a move e times as probable."""
     tie: float | None = None
-    """Moves whose worth differs by less count as equal: probabilities, or values as in `temperature`."""
+    """Moves whose values differ by less count as equal: probabilities, or values as in `temperature`."""
     value_unit: str | None = None
     """Unit of the output `value`; None without that output."""
     compact_tables: CompactTablesPlaces | None = None
     decision_rule: Rule | None = None
     symmetries: Count = 0
-    """The number of views of a board that the network sees."""
+    """Number of views of a board that the network evaluates."""
     largest_exponent: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_EXPONENT)]
     """Exponent of the largest tile that the model knows."""
     evidence: Evidence | None = None
     parity: Parity | None = None
     precisions: dict[Precision, GraphFile] = {}
-    """Empty in the card of a player."""
+    """The graph in each precision; empty in the card of a player."""
     player: ServedPlayer | None = None
     """The player; None for a version with a graph."""
     not_published: dict[str, str] = {}
-    """Why precisions are missing."""
+    """The reasons why precisions are missing, by precision."""
     strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
     """Measured strength; None before a measurement."""
     exporter: str = ""
@@ -291,14 +292,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     no_worse: NoWorse | None = None
 
     def sha256_of(self, precision: str) -> str | None:
-        """The SHA-256 of the graph of a precision, or of the player with ""; None if unknown."""
+        """Return the SHA-256 of the graph of a precision, or of the player with ""; None if unknown."""
         if self.player is not None:
             return self.checkpoint_sha256 or None
         return next((file.sha256 for name, file in self.precisions.items() if name == precision), None)
 
 
 def short_digest(sha256: str | None) -> int:
-    """The first eight bytes of a SHA-256 as a number, as answers carry them; 0 if it is unknown."""
+    """Return the first eight bytes of a SHA-256 as a number, as answers contain them; 0 if unknown."""
     return int(sha256[:16], 16) if sha256 and _HEXADECIMAL.fullmatch(sha256) else 0
 
 
@@ -311,19 +312,19 @@ class CardError(OctofoldError, ValueError):
 
 
 def read_card(folder: Path) -> Card:
-    """The card of the version in `folder`.
+    """Read the card of the version in `folder`.
 
     Raises:
-        CardError: it is missing, too large, or not the card of a model.
+        CardError: the card is missing, too large, or not the card of a model.
     """
     return parse_card(card_text(folder))
 
 
 def card_text(folder: Path) -> str:
-    """The text of the card of the version in `folder`.
+    """Read the text of the card of the version in `folder`.
 
     Raises:
-        CardError: it is missing, not a regular file, larger than `MAX_CARD_BYTES`, or not UTF-8.
+        CardError: the card is missing, not a regular file, larger than `MAX_CARD_BYTES`, or not UTF-8.
     """
     try:
         return read_regular(folder / CARD_FILE, MAX_CARD_BYTES).decode()
@@ -334,10 +335,10 @@ def card_text(folder: Path) -> str:
 
 
 def parse_card(text: str) -> Card:
-    """The card whose JSON form is `text`. Unknown fields are passed over.
+    """Parse the card whose JSON form is `text`. Unknown fields are ignored.
 
     Raises:
-        CardError: it is not the card of a model, or of a format that this version of octofold does not know.
+        CardError: the text is not the card of a model, or has a format that this version does not know.
     """
     try:
         content = json.loads(text)
@@ -347,13 +348,13 @@ def parse_card(text: str) -> Card:
 
 
 def card_of(content: Any) -> Card:
-    """The card that parsed JSON holds, as `parse_card`."""
+    """Return the card in parsed JSON, as `parse_card` does."""
     if not isinstance(content, dict):
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:
-        found = structured(content, _Versioned).format  # other fields mean something only in a known format
+        found = structured(content, _Versioned).format  # other fields have a meaning only in a known format
         if found not in (CARD_FORMAT, PLAYER_CARD_FORMAT):
-            raise CardError(f"{CARD_FILE}: format is {found}, not {CARD_FORMAT} or {PLAYER_CARD_FORMAT}")
+            raise CardError(f"{CARD_FILE}: format must be {CARD_FORMAT} or {PLAYER_CARD_FORMAT}, got {found}")
         card = structured(content, Card)
     except StructureError as error:
         raise CardError(f"{CARD_FILE}: {error}") from error
@@ -366,5 +367,5 @@ def card_of(content: Any) -> Card:
 
 
 def encode_card(card: Card) -> bytes:
-    """card.json of a card; the same card gives the same bytes."""
+    """Encode a card as card.json; the same card gives the same bytes."""
     return (json.dumps(msgspec.to_builtins(card), indent=2) + "\n").encode()

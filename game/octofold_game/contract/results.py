@@ -15,29 +15,30 @@ from octofold_game.contract.model import Count, Interval, PlayedPrecision, Reach
 from octofold_game.contract.structures import StructureError, structured
 
 RESULTS = Path("results")
-"""The folder of all results if none is named."""
+"""Default folder of all results."""
 CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
     "conditions.json", "games.replay", "live.json", "result.json",
 )  # fmt: skip
 """Files of an evaluation that other programs read."""
 UNFINISHED_FILE = "unfinished.replay"
-"""Its games that have begun and not ended, saved every few seconds and when it stops."""
+"""Unfinished games of an evaluation. The file is saved every few seconds and when the evaluation stops."""
 RESULT_SCHEMA = 4
 """Version of `result.json`; it grows when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
-"""The versions in which conditions and run have the same fields."""
+"""Versions of `result.json` with the same fields of conditions and run."""
 COMPARISON_SCHEMA = 3
-"""Version of `comparison.json`, as `RESULT_SCHEMA`."""
+"""Version of `comparison.json`; it grows like `RESULT_SCHEMA`."""
 FIRST_GAMES = 10
-"""Games of a comparison that set the cap of the scores. They cannot bet: bets begin with a known cap."""
+"""Number of games of a comparison that set the cap of the scores. They do not bet, because bets need a known
+cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (1,064 to 1,126; 1,000 games, papers/README.md)."""
 UNDECIDED, NO = 3, 4
-"""Exit codes of a comparison if the games did not decide its question, and if the answer is no."""
+"""Exit codes of a comparison: the games did not decide its question; the answer is no."""
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """A warning if an average, with its interval if known, is not above random moves; else empty."""
+    """Return a warning if an average, with its interval if known, is not above random moves; else empty."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
     return f"Not shown to be better than random moves, which score {RANDOM_AVERAGE:,} on average."
@@ -49,7 +50,7 @@ class WithoutLuck(msgspec.Struct, frozen=True):
     average: float
     interval: Interval | None
     worth: float
-    """Number of plain games worth one of these games, by the width of the interval."""
+    """Number of plain games for each game that would give an interval of the same width."""
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class GamesSlice(msgspec.Struct, frozen=True):
     number: int
     of: int
     games: Count | None = None
-    """Games of all parts together."""
+    """Number of games of all slices together."""
 
 
 class PlannedGames(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class PlannedGames(msgspec.Struct, frozen=True):
     games: Count | None = None
     """Games 0 to `games` - 1 of the seed are planned; None in folders of older programs."""
     slice: GamesSlice | None = None
-    """The only part of the games to play."""
+    """The slice to play; None for all games."""
 
     @property
     def range(self) -> range | None:
@@ -78,34 +79,34 @@ class PlannedGames(msgspec.Struct, frozen=True):
 
 
 def slice_range(number: int, of: int, games: int) -> range:
-    """The indices of slice `number`, from 1 on, of `games` games that are cut into `of` slices."""
+    """Return the indices of slice `number`, from 1, if `games` games are cut into `of` slices."""
     first, end = (games * each // of for each in (number - 1, number))
     return range(first, end)
 
 
 class Completeness(msgspec.Struct, frozen=True):
-    """How many games of an evaluation there are. This class alone decides whether it is finished.
+    """Counts of the games of an evaluation. This class alone decides whether it is finished.
 
-    Long games end last. The games that have ended when an evaluation stops are therefore short ones, and no
-    average, share or rank follows from them.
+    Long games end last. If an evaluation stops early, its ended games are short ones. So averages, shares and
+    ranks of these games would be wrong.
     """
 
     planned: int
     finished: int
     running: int
-    """Games that have begun and not ended, as they were saved last."""
+    """Number of games that have begun and not ended, as last saved."""
     lost: int
-    """Games that had begun and were not saved; they begin again."""
+    """Number of games that had begun and were not saved; they start over."""
 
     @classmethod
     def of(cls, planned: range | None, finished: int, running: int, last: int) -> Completeness:
         """Count the games.
 
         Args:
-            planned: the indices of the planned games; None if unknown, then all up to `last` are.
-            finished: number of finished games among them.
-            running: number of saved games that have not ended, among them.
-            last: the largest index of all these games; -1 without any.
+            planned: the indices of the planned games; None if unknown, which means all games up to `last`.
+            finished: number of finished planned games.
+            running: number of saved planned games that have not ended.
+            last: the largest index of these games; -1 without games.
         """
         games = range(last + 1) if planned is None else planned
         begun = max(0, min(last + 1, games.stop) - games.start)
@@ -118,7 +119,7 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why the games give no average, share, interval or rank; empty if they do."""
+        """Reason why the games give no average, share, interval or rank; empty if they do."""
         if not self.missing:
             return ""
         return (
@@ -155,18 +156,18 @@ class EvaluationFile(msgspec.Struct, frozen=True):
 
 
 class ScoreCap(msgspec.Struct, frozen=True):
-    """Counts of the sequential test of a pair."""
+    """The cap and luck of the bets on a pair."""
 
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
-    """The share of games above it, of both players."""
+    """Each player's share of games above the cap."""
     values: str | None = None
     """The value function by which the luck of the tiles was taken out; None if it was left in."""
     sha256: str | None = None
-    """Its digest, if it has one."""
+    """Digest of the value function, if it has one."""
     worth: float | None = None
-    """How many games with luck would be needed for each game."""
+    """Number of games with luck that each game is worth."""
 
 
 class ComparedPair(msgspec.Struct, frozen=True):
@@ -176,7 +177,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     """The result as a sentence."""
     games: tuple[Count, Count]
     ratio: float | None = None
-    """The average of the second over that of the first; None without bets."""
+    """The average of the second player divided by that of the first; None without bets."""
     ratio_interval: Interval | None = None
     limit_error_rate: float | None = None
     bets: ScoreCap | None = None
@@ -201,20 +202,22 @@ Result = TypeVar("Result", EvaluationFile, ComparisonFile)
 
 
 def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) -> Result:
-    """Read one of the two files.
+    """Read a result file or a comparison file.
 
     Args:
-        content: of the file.
-        kind: which of them it is.
+        content: content of the file.
+        kind: the structure of the file.
         schemas: the versions that the caller understands.
 
     Raises:
-        StructureError: the content is no such result, or is of another version.
+        StructureError: the content does not have this structure, or has another version.
     """
     try:
         found: Any = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         raise StructureError("not JSON") from None
     if isinstance(found, dict) and found.get("schema") not in schemas:
-        raise StructureError(f"schema {found.get('schema')}, this version reads {schemas[-1]}")
+        raise StructureError(
+            f"schema must be {schemas[-1]} for this version of octofold, got {found.get('schema')}"
+        )
     return structured(found, kind)

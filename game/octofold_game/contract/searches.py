@@ -1,4 +1,4 @@
-"""What a player offers to its server: a search with limits, and what it found.
+"""The interface between a player and its server: a search with limits, and its results.
 
 A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
 has the class method `served` of `ServedKind`. The server reads the options and the files from a card and
@@ -29,55 +29,55 @@ class Limits(NamedTuple):
     """Limits of a search for each board."""
 
     seconds: float = math.inf
-    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, but a search one move deep
-    is always finished. The deepest finished search counts. A limit that a search does not reach changes
-    nothing in its answer."""
+    """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, except that a search one
+    move deep is always finished. The deepest finished search counts. A limit that is not reached does not
+    change the answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
     deeper: bool = False
-    """Search deeper than the options say while `seconds` last, which are finite then."""
+    """Whether to search deeper than the options while `seconds` last; needs finite `seconds`."""
     turn_seconds: float = math.inf
-    """Time after which no further board is begun. The first board always is."""
+    """Time after which no further board is begun. The first board is always searched."""
 
 
 class SearchResult(NamedTuple):
-    """Results for N boards: all boards, or those before the first that was left when its turn ended."""
+    """Results for N boards: all boards, or those that were begun before the turn ended."""
 
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
     values: NDArray[np.float32] | None
-    """`[N, 4]` in the player's `value_unit`, `-inf` for illegal moves, and for all where `depth` is 0; None
-    for a player without values."""
+    """`[N, 4]` in the player's `value_unit`. It is `-inf` for illegal moves, and for all moves if `depth` is
+    0. None for a player without values."""
     depth: NDArray[np.uint8]
-    """`[N]`: how many moves deep the finished search went; 0 if nothing was finished, or if none was needed,
-    as where a table knows the move."""
+    """`[N]`: depth of the finished search in moves. 0 if no search was finished or needed, for example
+    because a table gives the move."""
     positions: NDArray[np.int64]
-    """`[N]`: how many boards and afterstates were visited."""
+    """`[N]`: number of visited boards and afterstates."""
 
 
 class Search(Protocol):
     """A player that is ready to search; several threads may call it at the same time."""
 
     value_unit: str | None
-    """What `SearchResult.values` counts, such as "points" or "chance of success"; None without values."""
+    """Unit of `SearchResult.values`, such as "points" or "chance of success"; None without values."""
     largest_exponent: int
-    """Exponent of the largest tile that it accepts."""
+    """Exponent of the largest tile that the player accepts."""
 
     def prepare(self) -> None:
         """Compile all code and touch all tables that a search needs, so that no caller waits for it."""
         ...
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
-        """Search the moves for boards `[N, 16]` on the number of cores that `ServedKind.served` got.
+        """Search the moves for boards `[N, 16]` on the number of cores passed to `ServedKind.served`.
 
-        Unless the time is over first, the answer for a board depends on the board, the options and the files
-        alone: not on the other boards, on earlier calls, or on the number of cores.
+        Unless time runs out, the answer for a board depends only on the board, the options and the files: not
+        on the other boards, on earlier calls, or on the number of cores.
         """
         ...
 
 
 class ServedKind(Protocol):
-    """The class of a kind of player that can be served."""
+    """The class of a kind of player that a server can load."""
 
     def served(
         self,
@@ -85,12 +85,12 @@ class ServedKind(Protocol):
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
     ) -> Search:
-        """A search with these options.
+        """Make a search with these options.
 
         Args:
-            options: those that the card names; the others have their defaults.
-            files: the content of the card's files by name, read-only. They are mapped: to copy them would
-                double gigabytes.
+            options: the options in the card; others have their defaults.
+            files: the content of the card's files by name, read-only. They are memory-mapped, because they
+                may have gigabytes; do not copy them.
             cores: the cores that one call of `find` may use.
 
         Raises:
@@ -101,8 +101,8 @@ class ServedKind(Protocol):
 
 
 class HasFiles(Protocol):
-    """A player that is published with files; its fields that are no paths become options of the card."""
+    """A player that is published with files. Its fields that are not paths become options of the card."""
 
     def served_files(self) -> Mapping[str, FileSource]:
-        """Files for `ServedKind.served`, by names such as `kept.npy`."""
+        """Return the files for `ServedKind.served`, by names such as `kept.npy`."""
         ...

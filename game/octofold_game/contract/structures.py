@@ -1,7 +1,7 @@
-"""Makes typed structures of what JSON and TOML files hold; an error says where and what is wrong.
+"""Makes typed structures from the content of JSON and TOML files; errors name the place and the fault.
 
-msgspec checks the types. It names neither the wrong value nor the entry of a mapping or a list that it is in.
-So this module finds the smallest part of the content that fails by itself, and explains it.
+msgspec checks the types. Its errors do not name the wrong value, nor the entry of the mapping or list that
+contains it. So this module finds the smallest part of the content that fails by itself, and explains it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _WORDS = {
 }
 """Plain words for msgspec's names of types."""
 
-_BOUNDS = {">=": "the least is", "<=": "the most is", ">": "it must be above", "<": "it must be below"}
+_BOUNDS = {
+    ">=": "it must be at least",
+    "<=": "it must be at most",
+    ">": "it must be above",
+    "<": "it must be below",
+}
 
 _LONGEST_VALUE = 60  # characters of a wrong value in an error: content may be hostile
 
@@ -43,11 +48,11 @@ _TYPE = re.compile(r"Expected `([\w| ]+)`, got `\w+`")
 
 
 class StructureError(OctofoldError, ValueError):
-    """Content of another structure; the message is one line."""
+    """Content with a wrong structure; the message is one line."""
 
 
 class _Part(NamedTuple):
-    """A part of some content, the type that it should have, and its place, such as `precisions.fp32.file`."""
+    """A part of some content, its required type, and its place, such as `precisions.fp32.file`."""
 
     content: Any
     kind: Any
@@ -55,21 +60,21 @@ class _Part(NamedTuple):
 
 
 def structured(content: Any, kind: type[_T]) -> _T:
-    """The structure `kind` of `content`: dictionaries, lists and plain values, as a parser makes them.
+    """Convert content (dictionaries, lists and plain values, as parsers return it) to the structure `kind`.
 
     Raises:
-        StructureError: content of another type, a missing or unknown field, a value out of bounds.
+        StructureError: a type is wrong, a field is missing or unknown, or a value is out of bounds.
     """
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise StructureError(_explained(_Part(content, kind, ""), str(error))) from error
     except UnicodeError as error:
-        raise StructureError("it holds text that is not Unicode") from error
+        raise StructureError("it contains text that is not Unicode") from error
 
 
 def _explained(part: _Part, reason: str) -> str:
-    """The explanation of a part that fails for `reason`."""
+    """Explain why a part fails, from msgspec's `reason`."""
     for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
@@ -112,12 +117,12 @@ def _in_words(part: _Part, reason: str) -> str:
     if match := _LENGTH.fullmatch(reason):
         allowed = f"; {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
         return f"{place} has {len(content)} entries{allowed}"
-    if isinstance(content, dict) and (tags := _tags(kind)):  # its tag is none of them
+    if isinstance(content, dict) and (tags := _tags(kind)):  # its tag is unknown
         name = next(iter(tags.values())).__struct_config__.tag_field or ""
         tag = _Part(content[name], Literal[*tags], f"{place}.{name}".lstrip("."))
         return _in_words(tag, _NO_CHOICE)
     if reason.startswith(_NO_CHOICE):
-        if isinstance(content, dict):  # one of its keys
+        if isinstance(content, dict):  # a key is unknown
             known = get_args(_plain(get_args(kind)[0]))
             wrong = next(key for key in content if key not in known)
             is_ = f"{place} has {_describe(wrong)}"
@@ -131,11 +136,11 @@ def _in_words(part: _Part, reason: str) -> str:
         names = [name for name in match[1].split(" | ") if name != "null"]
         names = [name for name in names if name != "int" or "float" not in names]
         return f"{is_}, not {' or '.join(_WORDS[name] for name in names)}"
-    return f"{place}: {reason}".lstrip(": ")  # what a structure's own check says
+    return f"{place}: {reason}".lstrip(": ")  # message of a structure's own check
 
 
 def _plain(kind: Any) -> Any:
-    """A type without what annotates it, and without None if it is one other type or None."""
+    """Return a type without annotations, and without None if it is one other type or None."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -145,7 +150,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _type_for(part: _Part) -> Any:
-    """The plain type of a part; in a union of tagged structures, the one that its tag names."""
+    """Return the plain type of a part; in a union of tagged structures, the one that its tag names."""
     kind = _plain(part.kind)
     tags = _tags(kind)
     if not tags or not isinstance(part.content, dict):
@@ -155,14 +160,14 @@ def _type_for(part: _Part) -> Any:
 
 
 def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
-    """The structures of a union by their tags; empty for other types."""
+    """Return the structures of a union by their tags; empty for other types."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
     structures = [each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return {str(each.__struct_config__.tag): each for each in structures}
 
 
 def _described(kind: Any) -> str:
-    """The description in a type's annotation."""
+    """Return the description in a type's annotation."""
     metas = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta))
     return next((meta.description for meta in metas if meta.description), "")
 

@@ -1,4 +1,4 @@
-"""The style of all pictures, and saving them as PNG or SVG.
+"""The style of all pictures, and functions that save them as PNG or SVG.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
@@ -26,18 +26,18 @@ GRID = 0.16
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a picture in inches, and what goes with it."""
+    """The size of a picture in inches, and whether it has a title."""
 
     width: float
     height: float
     titled: bool
-    """Whether the picture has its own title; in a report, the page around it has one."""
+    """Whether the picture has its own title. In a report, the page shows the title."""
 
 
 WIDE = Size(8.0, 4.6, titled=True)
-"""A file of its own."""
+"""Size of a picture in its own file."""
 COMPACT = Size(4.5, 3.2, titled=False)
-"""A part of a report, which must be readable on a phone."""
+"""Size of a picture in a report, which must be readable on a phone."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 9.5,
@@ -68,12 +68,12 @@ _STYLE: dict[Any, Any] = {
 
 
 def styled() -> AbstractContextManager[None]:
-    """The style of all pictures; make and save figures inside."""
+    """Apply the style of all pictures; make and save figures inside the block."""
     return matplotlib.rc_context(_STYLE)
 
 
 def figure_of(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
-    """An empty figure, with a title for people who see only the picture."""
+    """Make an empty figure, with a title for people who see only the picture."""
     # pyplot would look for a screen and keep every figure in memory.
     figure = Figure(figsize=(size.width, height or size.height), layout="constrained")
     if size.titled:
@@ -92,17 +92,17 @@ def whole_numbers(axes: Axes, axis: str, most: int = 6) -> None:
 
 
 def percents(axes: Axes) -> None:
-    """Shares from 0 to 100% along the y axis."""
+    """Write the y axis as percentages from 0 to 100%."""
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
 
 
 def label_of(name: str) -> str:
-    """A name that a legend shows, which leaves out names that begin with an underscore."""
+    """Return a name that a legend shows, because legends skip names that begin with an underscore."""
     return f" {name}" if name.startswith("_") else name
 
 
 def shortened(name: str, most: int = 40) -> str:
-    """A name that fits into a picture."""
+    """Shorten a name so that it fits into a picture."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
@@ -146,7 +146,7 @@ def save_all(figures: dict[str, Figure], folder: Path) -> list[str]:
 
 
 def svg_of(figure: Figure) -> bytes:
-    """The figure as an SVG document whose text stays text."""
+    """Return the figure as an SVG document whose text remains text."""
     file = BytesIO()
     with styled():
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
@@ -154,5 +154,5 @@ def svg_of(figure: Figure) -> bytes:
 
 
 def thinned(count: int) -> NDArray[np.intp]:
-    """At most 400 indices of `count` values, evenly spread, with the first and the last."""
+    """Return at most 400 evenly spread indices of `count` values, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, 400)).round().astype(np.intp))

@@ -1,4 +1,4 @@
-"""The colors of everything that draws boards, pictures and reports: one palette, on light and dark ground."""
+"""The colors of everything that draws boards, pictures and reports: one palette, also for dark mode."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TILES = (
     ("#3f3000", "#f4cf4b"),
     ("#3f3000", "#fbf3cf"),
 )
-"""Colors of tile 2, 4 and so on: number and tile, and both on dark ground where they differ."""
+"""Colors of tile 2, 4 and so on: number and tile, then both on a dark background if they differ."""
 
 TILE_COLORS = tuple(tile[1] for tile in _TILES)
-"""The color of tile 2, of tile 4 and so on, on light ground."""
+"""The colors of tile 2, tile 4 and so on, on a light background."""
 TILE_TEXT = tuple(tile[0] for tile in _TILES)
-"""The color of the number on each."""
+"""The colors of the numbers on these tiles."""
 
 FRAME, FRAME_ON_DARK = "#e6e2d9", "#20242b"
 """The background around the cells of a board."""
@@ -47,7 +47,7 @@ SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a
 """Colors of results in one picture; each is readable on white and on black."""
 
 INK = "#22262e"
-"""Text and axes. A report replaces it by the color of its own text."""
+"""Color of text and axes. A report replaces it by the color of its own text."""
 
 
 def tile_color(tile: int) -> str:
@@ -61,13 +61,13 @@ def series_color(number: int) -> str:
 
 
 def color_of(exponent: int, *, on_dark: bool = False) -> TileColor:
-    """The colors of the tile with this exponent, from 1; all that are too large are like the largest."""
+    """Return the colors of the tile with this exponent, from 1. Exponents that are too large use the last."""
     text, background, *dark = _TILES[min(exponent, len(_TILES)) - 1]
     return TileColor(*dark) if on_dark and dark else TileColor(text, background)
 
 
 def tiles_css() -> str:
-    """The palette as a style sheet: `--t1` to `--t17`, `--board` and `--cell`, and a class for each tile."""
+    """Return the palette as a style sheet: `--t1` to `--t17`, `--board`, `--cell`, a class for each tile."""
     pairs = [(color_of(n), color_of(n, on_dark=True)) for n in range(1, len(_TILES) + 1)]
     lines = [
         ":root {",

@@ -14,7 +14,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.drawing.palette import EMPTY, FRAME, color_of
 
 FRAMES_PER_SECOND = 10
-"""Moves that a window shows each second."""
+"""Number of moves that a window shows each second."""
 CELL_PIXELS = 64
 _GAP = 6
 BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP
@@ -22,7 +22,7 @@ _LARGEST_TEXT = 28
 
 
 def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A picture of a board `[16]`: `[BOARD_PIXELS, BOARD_PIXELS, 3]`, red, green and blue.
+    """Draw a board `[16]`: `[BOARD_PIXELS, BOARD_PIXELS, 3]`, red, green and blue.
 
     Raises:
         DependencyNotInstalled: Pillow is not installed.
@@ -41,7 +41,7 @@ def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @lru_cache
 def _tile(exponent: int) -> Any:
-    """The picture of a cell with a tile, or of an empty one."""
+    """Draw a cell with a tile, or an empty one."""
     from PIL import Image, ImageDraw, ImageFont
 
     area = (0, 0, CELL_PIXELS - 1, CELL_PIXELS - 1)
@@ -59,10 +59,10 @@ def _tile(exponent: int) -> Any:
 
 
 class Window:
-    """A window that shows a board, by pygame."""
+    """A pygame window that shows a board."""
 
     def __init__(self, title: str) -> None:
-        """Open the window when the first board comes.
+        """Prepare the window; it opens with the first board.
 
         Raises:
             DependencyNotInstalled: pygame is not installed.
@@ -78,7 +78,7 @@ class Window:
         self._screen: Any = None
 
     def show(self, board: NDArray[np.uint8]) -> None:
-        """Show a board `[16]`, and wait so long that `FRAMES_PER_SECOND` boards are shown at most.
+        """Show a board `[16]`, and wait, so that at most `FRAMES_PER_SECOND` boards are shown.
 
         Raises:
             DependencyNotInstalled: Pillow is not installed.
@@ -91,12 +91,12 @@ class Window:
             pygame.display.set_caption(self._title)
             self._screen = pygame.display.set_mode((width, height))
         self._screen.blit(pygame.image.frombuffer(pixels.tobytes(), (width, height), "RGB"), (0, 0))
-        pygame.event.pump()  # or the desktop would report that the window does not answer
+        pygame.event.pump()  # otherwise the desktop reports that the window does not respond
         pygame.display.flip()
         self._clock.tick(FRAMES_PER_SECOND)
 
     def next_key(self, title: str) -> str | None:
-        """Wait for a key below a title; its name in pygame, or None if the window is closed."""
+        """Wait for a key below a title; return its name in pygame, or None if the window is closed."""
         pygame = self._pygame
         pygame.display.set_caption(title)
         while True:
@@ -107,7 +107,7 @@ class Window:
                 return str(pygame.key.name(event.key))
 
     def close(self) -> None:
-        """Close the window; a window that was not opened is left alone."""
+        """Close the window if it is open."""
         if self._screen is not None:
             self._pygame.display.quit()
             self._screen = None

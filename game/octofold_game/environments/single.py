@@ -19,7 +19,8 @@ from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 ENVIRONMENT_ID = "octofold/2048-v0"
-"""For `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")`, which imports this module."""
+"""Name for `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")`, which imports this
+module."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
@@ -67,8 +68,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             render_mode: None, "ansi", "rgb_array" (needs Pillow) or "human" (also needs pygame).
 
         Raises:
-            ValueError: another render mode.
-            DependencyNotInstalled: "human" without pygame.
+            ValueError: the render mode is unknown.
+            DependencyNotInstalled: the mode is "human", but pygame is not installed.
         """
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
@@ -101,16 +102,16 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Raises:
             ValueError: the seed or the game is out of range, or the board has no legal move;
-                the running game goes on.
+                the running game continues.
         """
-        seed = None if seed is None else index(seed)  # gymnasium takes no integer of numpy
+        seed = None if seed is None else index(seed)  # gymnasium does not accept numpy integers
         chosen = self._seed if seed is None else seed
         if chosen is None:
             chosen = int(self.np_random.integers(1 << 63))
         options = options or {}
         game = _whole(options.get("game", self._next_game if seed is None else 0))
         board = _given_board(options["board"]) if "board" in options else None
-        episodes = Episodes(chosen, [game])  # refuses what is out of range, before anything changes
+        episodes = Episodes(chosen, [game])  # checks the ranges before anything changes
         if board is not None:
             episodes = Episodes(chosen)
             episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, board, b"", 0, board)])
@@ -135,9 +136,9 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         try:
             chosen = index(action)
         except TypeError:
-            raise gymnasium.error.InvalidAction(f"action {action!r} is not a whole number") from None
+            raise gymnasium.error.InvalidAction(f"action must be a whole number, got {action!r}") from None
         if not 0 <= chosen <= 3:
-            raise gymnasium.error.InvalidAction(f"action {action} is not in 0 to 3")
+            raise gymnasium.error.InvalidAction(f"action must be in 0 to 3, got {action}")
         if not self._legal[chosen]:
             return self._observation(), 0.0, False, False, self._info()
         before = self._score
@@ -153,11 +154,11 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         return self._observation(), float(self._score - before), bool(finished), False, self._info()
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions are legal now: `[4]`, True is legal."""
+        """Return which actions are legal now: `[4]`, True is legal."""
         return self._legal.copy()
 
     def render(self) -> Any:
-        """The board: four lines in mode "ansi", pixels `[height, width, 3]` in "rgb_array", else None."""
+        """Return the board: four lines for "ansi", pixels `[height, width, 3]` for "rgb_array", else None."""
         if self.render_mode == "ansi":
             return board_text(self._board)
         if self.render_mode == "rgb_array":
@@ -190,27 +191,27 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
 
 def _whole(game: Any) -> int:
-    """The index of a game. Raises ValueError if it is not a whole number; `Episodes` checks its range."""
+    """Convert the index of a game, or raise ValueError; `Episodes` checks the range of the index."""
     try:
         return index(game)
     except TypeError:
-        raise ValueError(f"game {game!r} is not a whole number") from None
+        raise ValueError(f"game must be a whole number, got {game!r}") from None
 
 
 def _given_board(board: Any) -> NDArray[np.uint8]:
-    """A board to start from, `[16]`.
+    """Return a board to start from, `[16]`.
 
     Raises:
-        ValueError: it has another shape, other exponents than 0 to 17, or no legal move.
+        ValueError: the board has another shape, other exponents than 0 to 17, or no legal move.
     """
     given = np.asarray(board)
     if given.dtype.kind not in "iu" or given.shape not in ((16,), (4, 4)):
         raise ValueError(
-            f"a board must be [4, 4] or [16] whole numbers, not {given.dtype} of shape {list(given.shape)}"
+            f"a board must be [4, 4] or [16] whole numbers, got {given.dtype} of shape {list(given.shape)}"
         )
     if given.min() < 0 or given.max() > LARGEST_EXPONENT:
         raise ValueError(
-            f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, not "
+            f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, got "
             f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
         )
     found: NDArray[np.uint8] = given.reshape(16).astype(np.uint8)

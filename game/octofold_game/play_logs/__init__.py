@@ -1,4 +1,4 @@
-"""Play logs: files of single moves, from which policy networks learn by imitation.
+"""Play logs: files of single moves, the training data of policy networks.
 
     r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15
 

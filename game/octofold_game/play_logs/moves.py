@@ -21,11 +21,11 @@ class LoggedMoves:
     """N logged moves. Row `i` of every array belongs to the same move."""
 
     boards: NDArray[np.uint8]
-    """`[N, 16]`: the exponents before the move. `[N, 4, 4]` is taken, too."""
+    """`[N, 16]`: the exponents before the move. `[N, 4, 4]` is also accepted."""
     moves: NDArray[np.uint8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
-    """`[N]`: the cell of the new tile after the move; in some logs, of the last one before it."""
+    """`[N]`: the cell of the new tile after the move; in some logs, of the last tile before the move."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boards", flat(self.boards))
@@ -35,12 +35,12 @@ class LoggedMoves:
         return len(self.moves)
 
     def without(self, rows: Sequence[int]) -> LoggedMoves:
-        """The other moves."""
+        """Return the moves without these rows."""
         return LoggedMoves(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
     @classmethod
     def joined(cls, parts: Sequence[LoggedMoves]) -> LoggedMoves:
-        """One after the other; at least one."""
+        """Join at least one part into one, in order."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
@@ -49,21 +49,21 @@ class LoggedMoves:
 class CheckedMoves:
     """N logged moves, checked against the rules.
 
-    The format's descriptions differ about its last field: it is the cell of the tile that appears after the
-    move, or that of the tile that was placed last before it. An example often fits both.
+    Descriptions of the format disagree about its last field: it is the cell of the tile that appears after
+    the move, or of the tile that was placed last before it. An example often fits both.
     """
 
     moves: LoggedMoves
     legal: NDArray[np.bool_]
-    """`[N]`: the move changes the board."""
+    """`[N]`: whether the move changes the board."""
     new: NDArray[np.bool_]
-    """`[N]`: the cell can be that of the new tile, since it is empty after the move."""
+    """`[N]`: whether the cell can be that of the new tile: it is empty after the move."""
     last: NDArray[np.bool_]
-    """`[N]`: the cell can be that of the last placed tile, since it holds a 2 or a 4 before the move."""
+    """`[N]`: whether the cell can be that of the last placed tile: it holds a 2 or a 4 before the move."""
 
     @classmethod
     def of(cls, moves: LoggedMoves) -> CheckedMoves:
-        """Check moves."""
+        """Check moves against the rules."""
         every, _, legal = afterstates(moves.boards)
         rows = np.arange(len(moves))
         before = moves.boards[rows, moves.cells]
@@ -92,17 +92,17 @@ class CheckedMoves:
 
 @dataclass
 class CellReadings:
-    """Counts of a log's legal moves by the readings that their last field allows."""
+    """Counts of a log's legal moves by the possible meanings of their last field."""
 
     new: int = 0
-    """Only the new tile's cell."""
+    """Number of moves whose last field can only be the new tile's cell."""
     last: int = 0
-    """Only the last placed tile's cell."""
+    """Number of moves whose last field can only be the last placed tile's cell."""
     both: int = 0
     neither: int = 0
 
     def add(self, checked: CheckedMoves) -> None:
-        """Count more moves; those that are illegal do not count."""
+        """Count more moves; illegal moves do not count."""
         new, last = checked.new[checked.legal], checked.last[checked.legal]
         self.new += int((new & ~last).sum())
         self.last += int((last & ~new).sum())
@@ -111,10 +111,10 @@ class CellReadings:
 
     @classmethod
     def sum(cls, parts: Iterable[CellReadings]) -> CellReadings:
-        """The counts of several logs together."""
+        """Add up the counts of several logs."""
         return cls(*map(sum, zip(*(astuple(part) for part in parts), strict=True)))
 
     def __str__(self) -> str:
-        """Such as `new tile 12, last placed tile 0, either 30, neither 0`."""
+        """Format the counts, such as `new tile 12, last placed tile 0, either 30, neither 0`."""
         one = f"new tile {self.new:,}, last placed tile {self.last:,}"
         return f"{one}, either {self.both:,}, neither {self.neither:,}"

@@ -28,7 +28,7 @@ class BadLine:
     reason: str
 
     def __str__(self) -> str:
-        """Such as `moves.txt:17: it has 19 parts, a move has 20`."""
+        """Format the line, such as `moves.txt:17: it has 19 parts, a move has 20`."""
         return f"{self.file}:{self.line}: {self.reason}"
 
 
@@ -41,8 +41,8 @@ def read_log(
 
     Args:
         path: a text file, plain or compressed by gzip.
-        on_bad: called for each bad line, which is left out.
-        faults: the rows of moves that are bad lines, too, each with the reason.
+        on_bad: called for each bad line, which is skipped.
+        faults: returns the rows of further bad moves, each with the reason.
 
     Raises:
         LogError: the compressed data is damaged or cut short.
@@ -61,9 +61,9 @@ def read_log(
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:
-    """The lines of a file, decompressed, in blocks of about `BLOCK_BYTES`; each line ends in a newline.
+    """Yield the lines of a file, decompressed, in blocks of about `BLOCK_BYTES`; each ends in a newline.
 
-    A line that is much longer than `LONGEST_LINE` comes without its rest.
+    The rest of a line that is much longer than `LONGEST_LINE` is dropped.
 
     Raises:
         LogError: the compressed data is damaged or cut short.
@@ -85,7 +85,7 @@ def line_blocks(path: Path) -> Iterator[bytes]:
 
 
 def log_files(path: Path) -> list[Path]:
-    """The log files of a folder, by name; or the file itself.
+    """Return the log files of a folder, by name; or the file itself.
 
     Raises:
         LogError: the path does not exist, or the folder contains no log.
@@ -96,12 +96,12 @@ def log_files(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
-        raise LogError(f"{path} contains no play log: no file whose name ends in {' or '.join(SUFFIXES)}")
+        raise LogError(f"{path} must contain play logs, whose names end in {' or '.join(SUFFIXES)}")
     return files
 
 
 def is_log(path: Path) -> bool:
-    """Whether the name or the first bytes of a file are those of a play log."""
+    """Return whether the name or the first bytes of a file are those of a play log."""
     return path.name.endswith(SUFFIXES) or _begins_with(path, _TEXT, _GZIP)
 
 
@@ -110,4 +110,4 @@ def _begins_with(path: Path, *starts: bytes) -> bool:
         with path.open("rb") as file:
             return file.read(2) in starts
     except OSError:
-        return False  # the reader says why it cannot be read
+        return False  # the reader explains why the file cannot be read

@@ -1,7 +1,7 @@
 """The text format of play logs: from lines to moves and back, many lines at a time.
 
-Well-formed lines are read by numpy, all tokens of a block at once. A line that is not well-formed is looked
-at again by itself, to say what is wrong with it.
+numpy parses well-formed lines, all tokens of a block at once. A malformed line is then parsed again by
+itself, to explain its fault.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 
 LONGEST_LINE = 1000
-"""Bytes of a line without its end. A move takes at most 56; more white space than this is no log."""
+"""Maximum number of bytes of a line without its end. A move takes at most 56; a longer line with white space
+is not a log."""
 
 _MARK, _BOARD, _COLON, _MOVE, _CELL, _TOKENS = 0, slice(1, 17), 17, 18, 19, 20
 _LARGEST = np.full(_TOKENS, LARGEST_EXPONENT, dtype=np.uint8)
@@ -32,11 +33,11 @@ def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int,
     """Read whole lines.
 
     Args:
-        block: lines, each ended by a newline. Empty lines count, but are neither moves nor bad.
+        block: lines, each ended by a newline. Empty lines are numbered, but are neither moves nor bad.
 
     Returns:
-        The moves of the good lines in their order, the numbers of these lines in the block `[N]`, from 0, and
-        the numbers of the bad lines with what is wrong with each.
+        The moves of the good lines in their order; the numbers of these lines in the block `[N]`, from 0; the
+        numbers of the bad lines, each with its fault.
     """
     content = np.frombuffer(block, dtype=np.uint8)
     starts, ends = _tokens(content)
@@ -63,7 +64,7 @@ def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int,
 
 
 def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the tokens start and where they end, exclusive."""
+    """Return where the tokens start and where they end, exclusive."""
     solid = content > _SPACE
     edges = np.flatnonzero(solid[1:] != solid[:-1]) + 1
     if len(solid) and solid[0]:
@@ -74,7 +75,7 @@ def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.i
 def _numbers(
     content: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """The tokens of lines with 20 tokens as numbers `[L, 20]`, and which lines are a move `[L]`."""
+    """Parse lines with 20 tokens as numbers `[L, 20]`, and return which lines are a move `[L]`."""
     size = ends - starts
     # Bytes below "0" wrap around to large numbers.
     first, last = content[starts] - _ZERO, content[ends - 1] - _ZERO
@@ -88,7 +89,7 @@ def _numbers(
 
 
 def fault_of(line: bytes) -> str:
-    """The fault of a line, given without its newline; empty for a move."""
+    """Return the fault of a line without its newline; empty for a move."""
     if len(line) > LONGEST_LINE:
         return f"it is longer than {LONGEST_LINE:,} bytes"
     tokens = "".join(chr(byte) if byte > _SPACE else " " for byte in line).split(" ")
@@ -109,7 +110,7 @@ def fault_of(line: bytes) -> str:
 
 def written(moves: LoggedMoves) -> bytes:
     """The lines of moves."""
-    lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are cut out below
+    lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are removed below
     lines[:, 0] = ord("r")
     lines[:, 1:49] = _SHOWN[moves.boards].reshape(-1, 48)
     lines[:, 49:51] = np.frombuffer(b" :", dtype=np.uint8)
@@ -122,7 +123,7 @@ def written(moves: LoggedMoves) -> bytes:
 
 @contextmanager
 def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
-    """A function that appends moves to a log file, which appears when the block ends without an error.
+    """Yield a function that appends moves to a log file, which appears after the block, without errors.
 
     The file is compressed if its name ends in `.gz`.
 
@@ -140,4 +141,4 @@ def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
 _SHOWN: NDArray[np.uint8] = np.array(
     [list(f" {number}".encode().ljust(3, b"\0")) for number in range(LARGEST_EXPONENT + 1)], dtype=np.uint8
 )
-"""`[18, 3]`: each number behind a space, filled up with zeros."""
+"""`[18, 3]`: each number after a space, padded with zeros."""

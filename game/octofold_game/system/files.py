@@ -1,4 +1,4 @@
-"""Reads and writes files: a write is atomic, a read neither waits nor takes more memory than it may.
+"""Reads and writes files: writes are atomic; reads never wait, and their memory is limited.
 
 A file is written to a temporary file in the same folder, which is then renamed. A reader never sees half a
 file. A full disk or an interruption leaves the previous file in place.
@@ -25,7 +25,7 @@ def open_regular(path: Path, max_bytes: int) -> BufferedReader:
 
     Raises:
         OSError: the file cannot be opened, is a pipe, a device or a folder, or has more than `max_bytes`.
-            `strerror` says which.
+            `strerror` names the reason.
     """
     descriptor = os.open(path, _WITHOUT_WAITING)
     try:
@@ -41,10 +41,10 @@ def open_regular(path: Path, max_bytes: int) -> BufferedReader:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a file; raises what `open_regular` raises."""
+    """Read the bytes of a file; raise the errors of `open_regular`."""
     with open_regular(path, max_bytes) as file:
         content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:  # it has grown since it was opened
+    if len(content) > max_bytes:  # the file has grown since it was opened
         raise _too_large(path, max_bytes)
     return content
 
@@ -54,14 +54,14 @@ def _too_large(path: Path, max_bytes: int) -> OSError:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself, or the nearest folder above it that exists."""
+    """Return the path itself, or the nearest folder above it that exists."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return path
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Why nothing can be written into a folder, which need not exist yet; None if something can."""
+    """Return why nothing can be written into a folder, which need not exist yet; None if it is writable."""
     nearest = nearest_existing(folder)
     if not nearest.is_dir():
         return f"{nearest} is not a folder"
@@ -72,8 +72,8 @@ def why_not_writable(folder: Path) -> str | None:
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
 
-    After a power cut, the file may be empty or full of zeros, unless it is `durable`, which takes the time of
-    a write to the disk. Nobody else writes to this path, so of several writers at once, the last one wins.
+    After a power cut, the file may be empty or full of zeros, unless it is `durable`; this takes the time of
+    a write to the disk. Each writer has its own temporary path. The last of several writers wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
@@ -90,14 +90,14 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def appending(file: Path) -> Iterator[TextIO]:
-    """Open a text file to write at its end, as UTF-8. An error of the block that names no file names it."""
+    """Open a text file to append UTF-8 text. Errors of the block that name no file get its name."""
     with naming(file), file.open("a", encoding="utf-8") as opened:
         yield opened
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let an error of the block that names no file, such as that of a full disk, name `path`."""
+    """Add the name `path` to errors of the block that name no file, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -106,7 +106,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
-    """Let an error name `file` if it names none, or the temporary file `partial`."""
+    """Add the name `file` to an error that names no file, or only the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
     # An error without a number shows its text, and only if it has no file.
     if isinstance(error, OSError) and error.errno and error.filename in nameless:

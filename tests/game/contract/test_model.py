@@ -84,13 +84,13 @@ def test_what_serving_needs_may_not_be_missing(field: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 3, "precisions": "of another kind"}, "format is 3, not 1 or 2"),
+        ({"format": 3, "precisions": "of another kind"}, "format must be 1 or 2, got 3"),
         ({"format": 2}, "player is missing"),
         ({"format": 2, "player": {"kind": "expectimax"}}, "a card of format 2 cannot have precisions"),
         ({"format": 2, "player": {"kind": "os:system"}}, "player.kind is 'os:system', not a kind of player"),
         ({"player": {"kind": "expectimax"}}, "a card of format 1 cannot have player"),
         ({"format": "1"}, "format is '1', not a whole number"),
-        ({"version": 0}, "version is 0; the least is 1"),
+        ({"version": 0}, "version is 0; it must be at least 1"),
         ({"strength": {"games": 1}}, "strength.seed is missing"),
     ],
 )  # fmt: skip

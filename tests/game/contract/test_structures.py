@@ -51,13 +51,16 @@ def test_content_that_fits_becomes_the_structure() -> None:
     [
         ([], "it is a list, not an object"),
         ({"shar": 1}, "has no 'shar'; did you mean share?"),
-        ({"share": float("nan")}, "share is nan; the least is 0"),
+        ({"share": float("nan")}, "share is nan; it must be at least 0"),
         ({"share": "much"}, "share is 'much', not a number"),
         ({"on": 1}, "on is 1, not true or false"),
         ({"kind": "thik"}, "kind is 'thik', which is none of thin, thick; did you mean thick?"),
         ({"parts": {"middle": {}}}, "parts has 'middle', which is none of left, right"),
         ({"parts": {"left": {"count": 3}, "right": {}}}, "parts.right.count is missing"),
-        ({"parts": {"left": {"count": 3}, "right": {"count": 1}}}, "parts.right.count is 1; the least is 2"),
+        (
+            {"parts": {"left": {"count": 3}, "right": {"count": 1}}},
+            "parts.right.count is 1; it must be at least 2",
+        ),
         ({"others": {"b c": {"count": 2, "name": "!"}}}, "others['b c'].name is '!', not a word"),
         ({"others": {"a": {"cout": 2, "count": 2}}}, "others.a has no 'cout'; did you mean count?"),
         ({"rows": [[1], [2, "x"]]}, "rows[1][1] is 'x', not a whole number"),
@@ -65,8 +68,8 @@ def test_content_that_fits_becomes_the_structure() -> None:
         ({"kind": "thick", "on": True}, "thick ones cannot be on"),
         ({"share": "x" * 1000}, f"share is '{'x' * 59}..., not a number"),
         ({"others": {"\ud800" * 99: 3}}, f"others['{chr(92)}ud800"),
-        ({"kind": "\ud800"}, "it holds text that is not Unicode"),
-        ({"parts": {"\ud800": {"count": 3}}}, "it holds text that is not Unicode"),
+        ({"kind": "\ud800"}, "it contains text that is not Unicode"),
+        ({"parts": {"\ud800": {"count": 3}}}, "it contains text that is not Unicode"),
     ],
 )  # fmt: skip
 def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -> None:
@@ -83,7 +86,7 @@ def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -
         ({}, "held.kind is missing"),
         ({"kind": "thick"}, "held.size is missing"),
         ({"kind": "thin", "sizes": [1, "x"]}, "held.sizes[1] is 'x', not a whole number"),
-        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; the least is 1"),
+        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; it must be at least 1"),
         ([], "held is a list, not an object"),
     ],
 )

@@ -24,10 +24,10 @@ def test_a_module_comes_once_and_before_all_that_import_it() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('import * as all from "./other.js";\n', "entry.js: 'import' is of a form"),
-        ("export default 5;\n", "entry.js: 'export' is of a form"),
-        ('const later = () => import("./other.js");\n', r"entry.js: 'import\(' is of a form"),
-        ('import { again } from "./entry.js";\n', "entry.js imports itself, by entry.js"),
+        ('import * as all from "./other.js";\n', "entry.js: 'import' is an import or export of an unsupported form"),
+        ("export default 5;\n", "entry.js: 'export' is an import or export of an unsupported form"),
+        ('const later = () => import("./other.js");\n', r"entry.js: 'import\(' is an import or export of an unsupported form"),
+        ('import { again } from "./entry.js";\n', "entry.js imports itself through entry.js"),
     ],
 )
 def test_a_form_that_one_script_cannot_have_is_named(text: str, message: str) -> None:

@@ -88,12 +88,12 @@ def test_a_game_starts_from_a_board_that_is_given() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"board": [1, 2, 3]}, r"must be \[4, 4\] or \[16\] whole numbers, not int64 of shape \[3\]"),
-        ({"board": np.zeros((4, 4))}, "not float64 of shape"),
-        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents in 0 to 17, such as 11 for tile 2048, not 2048"),
+        ({"board": [1, 2, 3]}, r"must be \[4, 4\] or \[16\] whole numbers, got int64 of shape \[3\]"),
+        ({"board": np.zeros((4, 4))}, "got float64 of shape"),
+        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents in 0 to 17, such as 11 for tile 2048, got 2048"),
         ({"board": np.arange(1, 17)}, "must have a legal move"),
-        ({"game": 3.7}, "not a whole number"),
-        ({"game": [1, 2]}, "not a whole number"),
+        ({"game": 3.7}, "must be a whole number"),
+        ({"game": [1, 2]}, "must be a whole number"),
         ({"game": -1}, "is negative"),
         ({"game": 2**63}, r"above 2\*\*63 - 1"),
     ],
@@ -186,11 +186,11 @@ def test_wrong_calls_of_the_environment_are_refused_with_a_reason() -> None:
     with pytest.raises(gymnasium.error.InvalidAction, match="4"):
         env.step(4)
     for action in (1.0, "up", None, np.array([1, 2])):
-        with pytest.raises(gymnasium.error.InvalidAction, match="is not a whole number"):
+        with pytest.raises(gymnasium.error.InvalidAction, match="must be a whole number"):
             env.step(action)  # type: ignore[arg-type]
     assert env.step(np.array(1))[1] >= 0  # type: ignore[arg-type]  # as agents give it
     for seed in (-1, 2**64):
-        with pytest.raises(ValueError, match="is not in 0 to"):
+        with pytest.raises(ValueError, match="seed must be in 0 to"):
             env.reset(seed=seed)
     with pytest.raises(
         ValueError, match="unknown render mode 'video'; allowed are None, ansi, rgb_array, human"

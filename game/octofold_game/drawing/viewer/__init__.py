@@ -1,7 +1,7 @@
 """Games in a browser: the board, its controls and the curve, as JavaScript modules and style sheets.
 
-The page of `octofold-serve` serves them as they are, and the HTML report of the client contains them. So both
-draw boards alike.
+The page of `octofold-serve` serves these files, and the HTML report of the client contains them. So both draw
+boards alike.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from octofold_game.drawing.palette import tiles_css
 
 
 def viewer_files() -> dict[str, str]:
-    """The text of every file by its name, such as `board.css`; `tiles.css` is the palette."""
+    """Return the text of every file by its name, such as `board.css`; `tiles.css` is the palette."""
     found = {
         file.name: file.read_text(encoding="utf-8")
         for file in files(__package__).iterdir()

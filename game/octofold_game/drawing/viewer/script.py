@@ -1,4 +1,4 @@
-"""Puts modules of JavaScript into one script, for a page in a file: such a page cannot load modules."""
+"""Combines JavaScript modules into one script, for a page in a file, which cannot load modules."""
 
 import posixpath
 import re
@@ -11,23 +11,22 @@ _LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
 
 
 def in_one(modules: Mapping[str, str], entry: str) -> str:
-    """The module `entry` and all its imports as one script for any browser.
+    """Return the module `entry` and all its imports as one script for any browser.
 
-    A module becomes a function that returns what the module exports. Comments on lines of their own are left
-    out.
+    A module becomes a function that returns its exports. Comments on their own lines are removed.
 
     Raises:
-        ValueError: a module imports or exports in an unknown form, or imports itself by way of others.
+        ValueError: a module imports or exports in an unknown form, or imports itself through others.
     """
     texts = _texts(modules, entry)
     for name, text in texts.items():
         if found := _LEFT.search(text):
-            raise ValueError(f"{name}: {found[0]!r} is of a form that one script cannot have")
+            raise ValueError(f"{name}: {found[0]!r} is an import or export of an unsupported form")
     return "".join(['(() => {\n"use strict";\n', *texts.values(), "})();\n"])
 
 
 def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """The rewritten module and its dependencies, in an order in which they can run."""
+    """Return the rewritten module and its dependencies, in an order in which they can run."""
     done: dict[str, str] = {}
     _add(modules, entry, done, ())
     return done
@@ -35,7 +34,7 @@ def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
 
 def _add(modules: Mapping[str, str], name: str, done: dict[str, str], users: tuple[str, ...]) -> None:
     if name in users:
-        raise ValueError(f"{name} imports itself, by {', '.join(users)}")
+        raise ValueError(f"{name} imports itself through {', '.join(users)}")
     if name in done:
         return
     text = _COMMENT.sub("", modules[name])
@@ -51,7 +50,7 @@ def _add(modules: Mapping[str, str], name: str, done: dict[str, str], users: tup
 
 
 def _path(user: str, address: str) -> str:
-    """The file that a module imports."""
+    """Return the path of the file that a module imports."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(user), address))
 
 
