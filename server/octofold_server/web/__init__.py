@@ -1,1 +1,1 @@
-"""The page: a web application beside the protocols."""
+"""The page: a web application next to the protocols."""

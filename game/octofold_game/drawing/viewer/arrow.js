@@ -1,4 +1,4 @@
-/** An arrow over a board, toward the side that a move slides to. */
+/** An arrow over a board that shows the direction of a move. */
 
 import { MOVE_NAMES } from "./rules.js";
 
@@ -17,7 +17,7 @@ export class Arrow {
     this.point(-1);
   }
 
-  /** Point toward a move; -1 hides the arrow. `kind` is a class, such as `is-wrong`. */
+  /** Point in the direction of a move; -1 hides the arrow. `kind` is a class, such as `is-wrong`. */
   point(move, kind = "") {
     this._svg.setAttribute("class", `arrow-on-board toward-${MOVE_NAMES[move] ?? "none"} ${kind}`);
   }

@@ -1,4 +1,4 @@
-/** Makes moves one after the other, at a speed from one at a time to as fast as answers come. */
+/** Makes moves one after the other, from one move at a time to as fast as answers arrive. */
 
 /** @type {{label: string, delay: number}[]} the speeds; the first makes one move at a time */
 export const SPEEDS = [
@@ -10,7 +10,7 @@ export const SPEEDS = [
   { label: "as fast as it goes", delay: 0 },
 ];
 
-/** From this delay on there is time to animate a move. */
+/** Minimum delay that leaves time to animate a move. */
 const ANIMATED_MS = 120;
 
 export class Autoplay {
@@ -35,13 +35,13 @@ export class Autoplay {
     return !this.isRunning || this.delay >= ANIMATED_MS;
   }
 
-  /** Stop if it runs, or start. */
+  /** Stop if running, otherwise start. */
   toggle() {
     if (this.isRunning) this.stop();
     else this.start();
   }
 
-  /** Play until the end of the game or `stop`; at the slowest speed, make one move. */
+  /** Play until the end of the game or until `stop`. At the slowest speed, make one move. */
   async start() {
     if (this.isRunning) return;
     const run = (this._run += 1);
@@ -73,7 +73,7 @@ export class Autoplay {
 
 let last = 0;
 
-/** Wait for some milliseconds. Without any, let the browser draw about once a frame. */
+/** Wait for some milliseconds. For 0 milliseconds, let the browser draw about once a frame. */
 function pause(ms) {
   if (ms > 1) return new Promise((resolve) => setTimeout(resolve, ms));
   const now = performance.now();

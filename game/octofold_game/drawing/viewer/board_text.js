@@ -1,4 +1,4 @@
-/** Boards as text: sixteen digits in an address, and words for a screen reader. */
+/** Boards as text: sixteen digits for an address, and words for a screen reader. */
 
 import { LARGEST_EXPONENT, tileOf } from "./rules.js";
 

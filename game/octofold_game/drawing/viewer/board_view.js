@@ -27,7 +27,7 @@ export class BoardView {
     this._frame = 0;
   }
 
-  /** Show a board at once; several calls within a frame draw only the last. */
+  /** Show a board at once. Of several calls within a frame, only the last is drawn. */
   show(board) {
     this._end();
     this._want(board);
@@ -44,7 +44,7 @@ export class BoardView {
    * @param {number[]} board after it
    */
   move({ steps, spawn }, board) {
-    const isLate = this._end(); // the move before is still being shown
+    const isLate = this._end(); // the previous move is still being shown
     if (isLate) this._draw(this._wanted);
     this._want(board);
     if (prefersStillness()) {
@@ -59,7 +59,7 @@ export class BoardView {
     }, SLIDE_MS);
   }
 
-  /** Shake the board: a move is not legal. */
+  /** Shake the board to show that a move is illegal. */
   refuse() {
     this.root.classList.remove("refused");
     void this.root.offsetWidth; // starts the animation again
@@ -71,7 +71,7 @@ export class BoardView {
     this._text.textContent = describeBoard(board);
   }
 
-  /** Draw the cells that differ from those that are shown. */
+  /** Draw the cells that have changed. */
   _draw(board, spawned = -1, merged = []) {
     board.forEach((exponent, cell) => {
       if (exponent === this._board[cell]) return;
@@ -85,7 +85,7 @@ export class BoardView {
     this._board = [...board];
   }
 
-  /** End what is under way; returns whether something was. Tiles on their way are removed. */
+  /** End the current animation; returns whether there was one. Moving tiles are removed. */
   _end() {
     const isUnderWay = Boolean(this._timer || this._frame);
     clearTimeout(this._timer);
@@ -108,7 +108,7 @@ export function smallBoard(board, label = describeBoard(board)) {
   return make("div.small-board", { role: "img", "aria-label": label }, ...cells);
 }
 
-/** Show another board in a small one. */
+/** Change the board of a small board. */
 export function updateSmallBoard(element, board) {
   board.forEach((exponent, i) => {
     const cell = element.children[i];
@@ -120,7 +120,7 @@ export function updateSmallBoard(element, board) {
   element.setAttribute("aria-label", describeBoard(board));
 }
 
-/** 16k for 16384: what fits into a small cell. */
+/** A short text for a small cell: 16k for 16384. */
 const shortTile = (exponent) => (exponent > 13 ? `${2 ** (exponent - 10)}k` : String(tileOf(exponent)));
 
 function newTile(exponent, cell) {

@@ -1,10 +1,10 @@
-/** Colors of the theme, for what is drawn on a canvas. */
+/** Colors of the theme, for drawings on a canvas. */
 
 import { make } from "./dom.js";
 
 const probes = {};
 
-/** A custom property as a color that a canvas understands, for the theme of the moment. */
+/** A custom property of CSS as a color for a canvas, in the current theme. */
 export function colorOf(property) {
   probes[property] ??= document.body.appendChild(make("span", { hidden: true, "aria-hidden": "true" }));
   probes[property].style.color = `var(${property})`;

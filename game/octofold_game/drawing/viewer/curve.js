@@ -1,6 +1,6 @@
 /**
- * The curve of a game: what it was worth at each move, what tiles and moves have added to that, its largest tiles, and
- * where moves were mistakes.
+ * The curve of a game: its value at each move, the contributions of tiles and moves, its largest tiles, and
+ * its mistakes.
  */
 
 import { colorOf } from "./colors.js";
@@ -10,8 +10,8 @@ import { isDisputed, isMistake, mostOf } from "./worth.js";
 
 const HEIGHT = 150;
 const [LEFT, RIGHT, TOP, BOTTOM] = [46, 6, 18, 28];
-const LINE = 12; // pixels of a line of text
-const TICKS = 7; // pixels of the marks of mistakes and disagreements
+const LINE = 12; // height of a line of text in pixels
+const TICKS = 7; // height of the marks of mistakes and disagreements in pixels
 
 export class Curve {
   /** @param {(move: number) => void} onSeek */
@@ -45,7 +45,7 @@ export class Curve {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** Show another game: every position, and the score at it. */
+  /** Show another game: all positions and their scores. */
   open(boards, scores) {
     Object.assign(this, { _boards: boards, _scores: scores, _verdicts: [], _milestones: milestones(boards) });
     this._slider.max = Math.max(0, boards.length - 1);
@@ -94,7 +94,7 @@ export class Curve {
     context.fillRect(x(this._at) - 1, TOP - 4, 2, plot.floor - TOP + 4);
   }
 
-  /** What the curve shows: the score to expect, the chance of success, or without whole values the score so far. */
+  /** The plotted values: expected score, chance of success, or without full values the score so far. */
   _worth() {
     const known = this._verdicts.filter(() => true); // without gaps
     const whole = known.filter(({ value }) => value !== null);
@@ -122,7 +122,7 @@ const line = (values, color = "--model") => ({ values, color });
 
 const points = (number) => (Math.abs(number) < 10_000 ? grouped(number) : `${grouped(number / 1000)}k`);
 
-/** A text behind its color. */
+/** A text with its color. */
 const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
 
 /** The meaning of the marks. */
@@ -134,7 +134,7 @@ function legend(isJudged, scale) {
   ];
 }
 
-/** The moves at which a tile larger than all before appeared, from 128 on. */
+/** The moves at which a new largest tile appeared, from 128 on. */
 function milestones(boards) {
   const found = [];
   let most = 6;
@@ -193,7 +193,7 @@ function drawLine(context, { x, y, values, color, width }) {
   context.stroke();
 }
 
-/** Below the curve: mistakes in red, and disagreements, the darker the more of a pixel's moves are disputed. */
+/** Draw mistakes in red below the curve, and disagreements in a color that is darker if they are dense. */
 function drawMarks(context, { floor }, x, verdicts) {
   const columns = new Map();
   verdicts.forEach((verdict, move) => {

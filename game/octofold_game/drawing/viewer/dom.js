@@ -27,18 +27,18 @@ export const byId = (id) => document.getElementById(id);
 
 let lastSaid = "";
 
-/** Have a screen reader say something. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   const region = byId("live-region");
-  // The same words twice would not be said again.
+  // Screen readers skip a text that does not change.
   region.textContent = text === lastSaid ? `${text}\u00a0` : text;
   lastSaid = region.textContent;
 }
 
-/** Whether the user wants less motion. */
+/** Whether the user prefers reduced motion. */
 export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** When something was that many seconds ago, for people: 2026-05-17 08:30. */
+/** The time that many seconds ago, for people: 2026-05-17 08:30. */
 export const when = (age) => new Date(Date.now() - age * 1000).toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "short" });
 
 /** A number for people: 12,345. */

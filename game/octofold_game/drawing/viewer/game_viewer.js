@@ -1,4 +1,5 @@
-/** A game to step through: board, figures, controls and curve. The page and the HTML report show games with it. */
+/** A viewer that steps through a game: board, figures, controls and curve. The page and the HTML report use
+ * it. */
 
 import { Arrow } from "./arrow.js";
 import { Autoplay } from "./autoplay.js";
@@ -23,7 +24,7 @@ export class GameViewer {
     this._figures = ["Score", "Move", "Tile"].map((name) => [make("dt", {}, name), make("dd")]);
     /** A sentence about the next move. */
     this.said = make("p.verdict.short");
-    /** The row of buttons that step, for more of them. */
+    /** The row of step buttons, to which more buttons can be added. */
     this.steps = make("div.buttons.steps", {}, this._stepButton("‹", "One move back", -1), this._stepButton("›", "One move on", 1));
     this.element = make("div.left", {}, make("dl.scores", {}, ...this._figures.map((pair) => make("div", {}, ...pair))), stage, this.said, controls, this.steps);
     this.curve = new Curve((move) => this.seek(move));
@@ -51,7 +52,7 @@ export class GameViewer {
    */
   open({ start, moves }, at = 0) {
     this.stop();
-    Object.assign(this, { moves, ...positions(start, moves), at: 0 }); // a packed game makes its moves anew each time
+    Object.assign(this, { moves, ...positions(start, moves), at: 0 }); // keeps the decoded moves
     this.curve.open(this.boards, this.scores);
     this.seek(at);
   }
@@ -87,7 +88,7 @@ export class GameViewer {
     this._autoplay.stop();
   }
 
-  /** A key press; returns whether it was for the game. */
+  /** Handle a key press; returns whether it was for the game. */
   onKey(event) {
     if (!isForPage(event) || !this.boards.length) return false;
     if (event.key in STEPS) this._step(STEPS[event.key]);
@@ -105,7 +106,7 @@ export class GameViewer {
     this.seek(this.at + by);
   }
 
-  /** The next position; after the end, the game begins again. Returns whether it goes on. */
+  /** Show the next position. After the end, the game begins again. Returns whether it continues. */
   async _forward() {
     const isOver = this.at >= this.moves.length;
     this.seek(isOver ? 0 : this.at + 1, { animate: this.isSlow });

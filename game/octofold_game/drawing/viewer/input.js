@@ -13,15 +13,15 @@ const KEYS = {
 const SLIDER_KEYS = new Set(["ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft", "Home", "End", "PageUp", "PageDown"]);
 const SWIPE_PIXELS = 24;
 
-/** Whether a key press is for the page, and not for a field or a program of the user. */
+/** Whether a key press is for the page, and not for a field or a browser shortcut. */
 export function isForPage(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   if (event.target.type === "range") return !SLIDER_KEYS.has(event.key);
-  // A dialog that has closed keeps the focus until the next frame.
+  // A closed dialog keeps the focus until the next frame.
   return !event.target.closest("input, select, textarea, dialog[open]");
 }
 
-/** Whether there may be a keyboard: devices that have only touch rarely have one. */
+/** Whether a keyboard is likely. Devices with only touch rarely have one. */
 export const hasKeys = () => !matchMedia("(hover: none), (pointer: coarse)").matches;
 
 /** The move of a key press; undefined for other keys. Letters may be capital. */

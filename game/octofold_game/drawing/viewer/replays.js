@@ -18,7 +18,7 @@ const CHECKSUM_BYTES = 4;
  * @property {{move: number, cell: number, exponent: number}[]} moves each with the tile that followed
  */
 
-/** A game of a file. It keeps its moves as they are in the file; as objects they take 30 times the memory. */
+/** A game of a file. It keeps its moves as bytes, because objects take 30 times the memory. */
 class PackedGame {
   constructor(facts, packed) {
     Object.assign(this, facts);
@@ -43,7 +43,7 @@ export class ReplayReader {
   constructor() {
     this._rest = new Uint8Array(0);
     this._begun = false;
-    /** Bytes that were given to the reader. */
+    /** Number of bytes passed to the reader. */
     this.bytes = 0;
   }
 

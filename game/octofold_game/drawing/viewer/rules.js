@@ -8,7 +8,7 @@
 export const MOVE_NAMES = ["up", "right", "down", "left"];
 export const LARGEST_EXPONENT = 17;
 
-/** For each move, the cells of its four lines, from the edge toward which tiles slide. */
+/** For each move, the cells of its four lines, beginning at the edge to which tiles slide. */
 const LINES = [0, 1, 2, 3].map((move) =>
   [0, 1, 2, 3].map((line) =>
     [0, 1, 2, 3].map((place) => {

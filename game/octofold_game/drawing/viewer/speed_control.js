@@ -40,7 +40,7 @@ export class SpeedControl {
     enable();
   }
 
-  /** Show whether it runs, and how fast. */
+  /** Show whether autoplay runs, and its speed. */
   update() {
     const { isRunning, speed } = this._autoplay;
     this._button.textContent = isRunning ? "Pause" : speed === 0 ? "One step" : this._verb;

@@ -1,12 +1,12 @@
-/** What moves are worth to a model that has values, points or a chance of success, and which moves are mistakes. */
+/** The worth of moves by a model with values (points or a chance of success), and the mistakes among them. */
 
 /** The largest value in each unit. */
 const MOST = { points: Infinity, "chance of success": 1 };
 
-/** From this share of the score to expect on, or of a certain success, a cost makes a move a mistake. */
+/** A move is a mistake if it costs at least this share of the expected score, or of certain success. */
 const MISTAKE = 0.01;
 
-const LEAST = 1e-38; // of float32's probabilities
+const LEAST = 1e-38; // smallest probability of float32
 
 /**
  * @typedef {object} Scale the unit of a model's costs
@@ -17,8 +17,9 @@ const LEAST = 1e-38; // of float32's probabilities
 /**
  * The scale of a model's costs; undefined if the model has only probabilities.
  *
- * A network that values moves tells probabilities alone, the softmax of the values at its temperature. They give
- * back how the values differ, up to where float32 ends; the two leading digits of that are the ceiling.
+ * A network that values moves only returns probabilities, the softmax of its values at its temperature. They
+ * reveal the differences of the values within the range of float32. The ceiling is this range, rounded to two
+ * digits.
  *
  * @returns {Scale|undefined}
  */
@@ -31,7 +32,7 @@ export function scaleOf(model) {
   return { unit: model.value_unit, ceiling: digit * Math.floor(most / digit) };
 }
 
-/** The largest value that there can be. */
+/** The largest possible value in a unit. */
 export const mostOf = ({ unit }) => MOST[unit];
 
 /**
@@ -57,7 +58,7 @@ export function worthOf(model, answer) {
   return { scale, values, isWhole: false };
 }
 
-/** What a move costs: the best value less its own; never below 0. */
+/** The cost of a move: the best value minus its own; never below 0. */
 export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - values[move]);
 
 /**
@@ -86,17 +87,18 @@ export function worthText({ unit }, value) {
   return `${share > 0 && share < 99.95 ? share.toFixed(share < 1 ? 2 : 1) : Math.round(share)}%`;
 }
 
-/** From where on a cost is a mistake, in words, as they stand beside figures. */
+/** The threshold of a mistake in words, shown next to figures. */
 export const thresholdText = ({ unit }) =>
   unit === "points" ? `${MISTAKE * 100}% of the score to expect` : `${MISTAKE * 100} percentage point of the chance of success`;
 
-/** Whether the model or the judge prefers another move; takes a `Verdict` of `study.js`. */
+/** Whether the model or the judge prefers another move than the `Verdict` (`study.js`) shows. */
 export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
 
 /** Whether a move costs so much that it is a mistake. */
 export const isMistake = ({ cost, costly }) => cost > 0 && cost >= costly;
 
-/** The mistakes among the verdicts on a game, the worst first; where the judge cannot tell that, the later one. */
+/** The mistakes among the verdicts on a game, the worst first; equal costs are sorted by move, latest first.
+ * */
 export const mistakesOf = (verdicts) =>
   verdicts
     .map((verdict, move) => ({ verdict, move }))

@@ -1,4 +1,4 @@
-/** Shows the games of a report: its buttons choose one, and the viewer of the page steps through it. */
+/** Shows the games of a report: its buttons choose a game, and the viewer of the page steps through it. */
 
 import { GameViewer } from "./game_viewer.js";
 import { ReplayReader } from "./replays.js";
@@ -21,9 +21,9 @@ function begin() {
   const buttons = [...root.querySelectorAll("button.game")];
   document.getElementById("stage").append(viewer.element);
   document.getElementById("curve").append(viewer.curve.element);
-  root.hidden = false; // before anything is drawn, which needs its width
+  root.hidden = false; // first, because drawing needs the width
 
-  /** Show a game; it opens at its end, which says how it was lost. */
+  /** Show a game. It opens at its end, which shows how it was lost. */
   function choose(id, move = Infinity) {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each.id === id));
     document.getElementById("viewer-title").textContent = document.getElementById(id).dataset.title;

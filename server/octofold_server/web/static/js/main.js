@@ -7,7 +7,7 @@ import { parseBoard } from "../viewer/board_text.js";
 import { askToken, onDrop, showGone, showHelp, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 
-/** What is behind each tab; all but the first are loaded when they are opened. */
+/** Loaders of the tabs. All but the first are loaded when they are opened. */
 const LATER = {
   duel: () => import("./tabs/duel_tab.js"),
   replay: () => import("./tabs/replay_tab.js"),
@@ -43,7 +43,7 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-/** What the source has. A server that is not there yet is waited for. */
+/** Request the server's version and models. If the server is not there yet, wait for it. */
 async function firstAnswer(source) {
   for (;;) {
     try {
@@ -56,7 +56,7 @@ async function firstAnswer(source) {
   }
 }
 
-/** Show the replay tab, which takes what is handed to it. */
+/** Open the replay tab with a record. */
 function handToReplay(page, handed) {
   page.handed = handed;
   if (location.hash === "#replay") dispatchEvent(new HashChangeEvent("hashchange"));
@@ -75,7 +75,7 @@ function boardOfAddress() {
   }
 }
 
-/** The parts of the address behind `#`; the first tab if they cannot be read. */
+/** The parts of the address after `#`; the first tab if they are invalid. */
 function addressParts() {
   try {
     return location.hash.slice(1).split("/").map(decodeURIComponent);
@@ -84,7 +84,7 @@ function addressParts() {
   }
 }
 
-/** Load a part of the page; if the server is gone, once it is back. */
+/** Load a part of the page. If the server is gone, wait until it is back. */
 async function loadPart(load, source) {
   try {
     return await load();
@@ -99,11 +99,11 @@ async function loadPart(load, source) {
 /** Show the tab that the address names, such as `#replay/...`. */
 async function showTab(page) {
   const [name, ...rest] = addressParts();
-  if (name === "main" && current) return; // the link that skips the header
+  if (name === "main" && current) return; // the skip link of the header
   const tab = Object.hasOwn(LATER, name) ? name : "play";
   if (!tabs[tab]) {
     const { open } = await loadPart(LATER[tab], page.source);
-    if (addressParts()[0] !== name) return; // the user has gone on meanwhile
+    if (addressParts()[0] !== name) return; // the user has opened another tab meanwhile
     tabs[tab] ??= open(byId(`tab-${tab}`), page);
   }
   if (current !== tabs[tab]) {

@@ -1,9 +1,9 @@
-/** The frame around the tabs: theme, banner, and the question for a token. */
+/** The frame around the tabs: theme, banner, and the dialog for a token. */
 
 import { announce, byId } from "../viewer/dom.js";
 import { store, stored } from "./storage.js";
 
-const COPIED_MS = 2000; // for which a link says that it is copied
+const COPIED_MS = 2000; // how long a link shows that it was copied
 const THEME_KEY = "octofold.theme";
 const THEMES = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
 
@@ -39,14 +39,14 @@ export function onDrop(onFile) {
   });
 }
 
-/** Say that the server is gone, or take it back. */
+/** Show or hide the message that the server is gone. */
 export function showGone(gone) {
   const banner = byId("banner");
   banner.hidden = !gone;
   if (gone) banner.textContent = "The server does not answer. The page continues when the server is back.";
 }
 
-/** Say what is wrong, until something else is said. */
+/** Show an error message until the next one. */
 export function showProblem(text) {
   byId("banner").hidden = false;
   byId("banner").textContent = text;
@@ -86,7 +86,7 @@ export function copyOnClick(link) {
     try {
       await navigator.clipboard.writeText(link.href);
     } catch {
-      location.assign(link.href); // the browser does not allow it
+      location.assign(link.href); // the browser does not allow copying
       return;
     }
     const text = link.textContent;

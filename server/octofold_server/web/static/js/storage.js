@@ -1,24 +1,24 @@
-/** What the browser keeps for the page. What it does not keep, this visit remembers. */
+/** The page's storage in the browser. If the browser does not keep a text, this visit still does. */
 
 const [local, session] = [new Map(), new Map()];
 
 addEventListener("storage", ({ key }) => {
   if (key === null) local.clear();
-  else local.delete(key); // what another tab has kept is newer
+  else local.delete(key); // another tab has stored a newer text
 });
 
-/** The text under a key, or null; `forSession`: of this visit only, such as a token. */
+/** The text under a key, or null. `forSession` reads texts of this visit only, such as a token. */
 export function stored(key, { forSession = false } = {}) {
   const memory = forSession ? session : local;
   if (memory.has(key)) return memory.get(key); // newer than what the browser kept
   try {
     return (forSession ? sessionStorage : localStorage).getItem(key);
   } catch {
-    return null; // switched off in the browser
+    return null; // disabled in the browser
   }
 }
 
-/** Keep a text under a key; returns whether the browser keeps it: its storage may be full, or switched off. */
+/** Store a text under a key. Returns whether the browser keeps it; its storage may be full or disabled. */
 export function store(key, value, { forSession = false } = {}) {
   const memory = forSession ? session : local;
   try {
@@ -37,22 +37,22 @@ export function allStored(prefix) {
   try {
     keys = [...new Set([...keys, ...Object.keys(localStorage)])];
   } catch {
-    // switched off in the browser
+    // disabled in the browser
   }
   return keys.filter((key) => key.startsWith(prefix)).map((key) => stored(key));
 }
 
-/** Keep nothing under a key. */
+/** Delete the text under a key. */
 export function unstore(key) {
   local.delete(key);
   try {
     localStorage.removeItem(key);
   } catch {
-    // switched off in the browser
+    // disabled in the browser
   }
 }
 
-/** Whether the browser keeps what was stored last under a key. */
+/** Whether the browser keeps the last text that was stored under a key. */
 export const isKept = (key) => !local.has(key);
 
 /** Let the browser save a file. */

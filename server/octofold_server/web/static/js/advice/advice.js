@@ -1,4 +1,4 @@
-/** What a model and a judge say about a board: choosers, verdict, the four moves and the views. */
+/** Advice about a board from a model and a judge: choosers, verdict, the four moves and the views. */
 
 import { Gone, Refused } from "../ask/server.js";
 import { loadingText } from "../ask/models.js";
@@ -12,8 +12,8 @@ import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
 import { costOf, costText, worthOf } from "../../viewer/worth.js";
 
-const SLOW_MS = 700; // after which the panel says that it waits, and the answer for the board before leaves
-const DELAY_MS = 60; // so that a run of key presses asks only for its last board
+const SLOW_MS = 700; // then the panel shows that it waits, and hides the answer for the previous board
+const DELAY_MS = 60; // of several key presses in a row, only the last board is requested
 
 /** A panel of advice for one board at a time. */
 export class Advice {
@@ -28,13 +28,13 @@ export class Advice {
   constructor(root, source, models, { onModels = () => {}, judge, choosers = root, hidesBy } = {}) {
     this._source = source;
     this._models = models;
-    this._number = 0; // of the newest question; older answers are dropped
+    this._number = 0; // of the newest request; older answers are dropped
     const changed = () => {
       this._judge.update();
       onModels();
       const { _board: board, _played: played } = this;
       if (board) {
-        this.clear(); // what another model said
+        this.clear(); // removes the other model's answer
         this.ask(board, played);
       }
     };
@@ -76,13 +76,14 @@ export class Advice {
     return this._answer ?? null;
   }
 
-  /** Who says best which move to make on the board: the judge, else the model; null without an answer. */
+  /** The best adviser on the move: the judge, otherwise the model; null without an answer. */
   get best() {
     const [model, answer] = this._judged ? [this.judge, this._judged] : [this.model, this._answer];
     return answer && answer.move >= 0 ? { model, answer } : null;
   }
 
-  /** What model and judge say about a move of the player; empty if they agree or have not answered. */
+  /** Describe the opinions of model and judge on a player's move; empty if they agree or have not answered.
+   * */
   commentOn(move) {
     const others = [
       [this.model, this._answer],
@@ -147,7 +148,7 @@ export class Advice {
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
       this._showNothing();
       this._say(error.message);
-      if (error.status === 404) this._models.refresh().catch(() => {}); // the model has gone
+      if (error.status === 404) this._models.refresh().catch(() => {}); // the model was removed
       if (error instanceof Gone) this._source.whenBack().then(() => number === this._number && this.ask(board, played));
     } finally {
       clearTimeout(slow);
@@ -155,7 +156,7 @@ export class Advice {
     }
   }
 
-  /** Show an answer that is known already, without views. */
+  /** Show a known answer, without views. */
   showKnown(answer, judged = null, played = -1) {
     this._number += 1;
     this._board = null;
@@ -163,7 +164,7 @@ export class Advice {
     if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, the views are not shown; they come back when the game is slower.");
   }
 
-  /** Say who has not answered yet. */
+  /** Show which of model and judge have not answered yet. */
   _sayWaiting() {
     const asked = [this.model, this.judge].find((model) => model && loadingText(model)) ?? this.model;
     const loading = loadingText(asked);
@@ -186,7 +187,7 @@ export class Advice {
   }
 }
 
-/** What there is to say about the views of a model that does not tell them. */
+/** Explain why a model has no views to show. */
 function withoutViews(model, { votes, why_no_views: why }) {
   const count = votes.reduce((sum, each) => sum + each, 0);
   const voted = votes.map((each, move) => [each, MOVE_NAMES[move]]).filter(([each]) => each);
@@ -195,7 +196,7 @@ function withoutViews(model, { votes, why_no_views: why }) {
   const rest = others.map(([each, name]) => `, ${each} ${name}`).join("");
   return (
     `${most[0]} of ${model.name}'s ${count} views vote ${most[1]}${rest}. Which view votes how is not shown: ` +
-    `${why ?? "its graph keeps no answers of single views"}. Turned boards would not show it either, ` +
+    `${why ?? "its graph has no output for single views"}. Turned boards would not show it either, ` +
     "because each answer merges all views."
   );
 }

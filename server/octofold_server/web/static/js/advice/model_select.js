@@ -6,7 +6,7 @@ import { announce, grouped, make } from "../../viewer/dom.js";
 let count = 0;
 
 /**
- * Make a labeled chooser, which follows the list.
+ * Make a labeled chooser that follows the list.
  *
  * @param {string} title
  * @param {import("../ask/models.js").Models} models
@@ -37,7 +37,7 @@ export function modelSelect(title, models, { none, on, first, without = () => un
     showLoading();
   }
 
-  /** Show how far the models are loaded, also while the list is open. */
+  /** Show the loading progress of the models, also while the list is open. */
   function showLoading() {
     for (const option of select.options) {
       const model = models.all.find((each) => keyOf(each) === option.value);

@@ -1,4 +1,4 @@
-/** The four moves, with what model and judge think of each. */
+/** The four moves, with the opinions of model and judge. */
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
@@ -76,19 +76,19 @@ function number({ probabilities, values }, worth, move) {
   return costOf(worth, move) ? loss(worth, move) : "best";
 }
 
-/** Of values that have no cost, such as those of a heuristic. */
+/** The text for values without costs, such as those of a heuristic. */
 function lessThanBest(values, move) {
   const less = Math.max(...values.filter(Number.isFinite)) - values[move];
   return less ? `−${grouped(less)}` : "best";
 }
 
-/** "−310", or "−26,000 or worse" of a cost that the model cannot tell. */
+/** "−310", or "−26,000 or worse" if the model cannot represent the cost. */
 function loss({ scale, ...worth }, move) {
   const cost = costOf(worth, move);
   return `−${worthText(scale, cost)}${cost < scale.ceiling ? "" : " or worse"}`;
 }
 
-/** What bars and numbers mean, beside them. */
+/** The explanation of bars and numbers. */
 function legend(asked, judge, worth, judged) {
   const key = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   const bar = asked.answer.probabilities ? "probability of each move" : "value of each move";

@@ -1,13 +1,13 @@
-/** Says in sentences what a model plays, and how it came to that. */
+/** Describes in sentences which move a model plays, and how it chose the move. */
 
 import { percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
 import { costOf, costText, worthOf, worthText } from "../../viewer/worth.js";
 
-const EQUAL = 1e-4; // values or probabilities that differ by less are one
+const EQUAL = 1e-4; // values or probabilities that differ by less count as equal
 
 /**
- * What the model plays and why, in two parts.
+ * Describe the model's move and the reason, in two parts.
  *
  * @returns {{plays: string, because: string}} "flagship plays down", ": 5 of its 8 views vote for it."
  */
@@ -23,10 +23,10 @@ export function decision(model, answer) {
   return { plays, because: reason(model, answer, legal) };
 }
 
-/** Whether all legal moves are the same to the model. */
+/** Whether the model rates all legal moves alike. */
 function isUndecided(model, answer, legal) {
   const known = legal.map((move) => (answer.values ?? answer.probabilities)[move] ?? 0);
-  if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move alone
+  if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move without values
   if (Math.max(...known) - Math.min(...known) >= EQUAL) return false;
   return model.rule !== "vote" || !answer.votes || legal.every((move) => answer.votes[move] === answer.votes[legal[0]]);
 }

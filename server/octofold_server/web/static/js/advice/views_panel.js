@@ -1,4 +1,4 @@
-/** The views of a board, each with its vote and the probability that it gives to the board's own move. */
+/** The views of a board, each with its vote and its probability of the board's move. */
 
 import { smallBoard } from "../../viewer/board_view.js";
 import { make, percent } from "../../viewer/dom.js";
@@ -17,7 +17,7 @@ const KINDS = [
   "mirrored, turned right",
 ];
 
-/** By how much more probable another move is to a view that gets a frame. */
+/** A view gets a frame if it rates another move more probable by at least this much. */
 const CLEARLY = 0.05;
 
 /** A grid of up to eight small boards. */
@@ -44,7 +44,7 @@ export class ViewsPanel {
     this._grid.replaceChildren(...(views ?? []).map((view) => figure(view, move)));
   }
 
-  /** Whether something is shown. */
+  /** Whether nothing is shown. */
   get isEmpty() {
     return !this._grid.childElementCount;
   }

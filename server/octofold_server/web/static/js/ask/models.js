@@ -3,15 +3,15 @@
 import { Gone } from "./server.js";
 
 const LOOK_MS = 3000;
-const LOADING_MS = 1000; // between two looks while a model is loaded for this page
+const LOADING_MS = 1000; // between two requests while a model is loaded for this page
 
 /** The identity of a model: its name and version. */
 export const keyOf = (model) => `${model.name}/${model.version}`;
 
-/** A list of models as a text, by which it is told from another: without how far loading is. */
+/** A list of models as text, for comparison. It omits the loading progress. */
 export const contentOf = (models) => JSON.stringify(models, (name, value) => (name === "loading_seconds" ? undefined : value));
 
-/** A list of models, which dispatches `change` when it changes, and `loading` when only more of a model is loaded. */
+/** A list of models. It dispatches `change` when it changes, and `loading` when only loading progresses. */
 export class Models extends EventTarget {
   /**
    * @param {object} source of moves
@@ -26,17 +26,17 @@ export class Models extends EventTarget {
     this.all = sorted(models);
   }
 
-  /** The model to begin with: the default of the server, or the strongest one. */
+  /** The initial model: the server's default, or the strongest one. */
   get first() {
     return this.all.find((model) => model.default) ?? strongest(this.all);
   }
 
-  /** Whom it plays against: the strongest other one, or itself. */
+  /** The initial opponent: the strongest other model, or the same one. */
   get rival() {
     return strongest(this.all.filter((model) => model !== this.first)) ?? this.first;
   }
 
-  /** Ask the source again. */
+  /** Request the list again. */
   async refresh() {
     const { models } = await this._source.about();
     const before = this.all;
@@ -45,7 +45,7 @@ export class Models extends EventTarget {
     else if (JSON.stringify(before) !== JSON.stringify(this.all)) this.dispatchEvent(new Event("loading"));
   }
 
-  /** Wait until no version of a model is being loaded, however many wait for it. */
+  /** Wait until no version of a model is being loaded. Several callers share one wait. */
   _whenLoaded(name) {
     if (!this._waits.has(name)) this._waits.set(name, this._look(name).finally(() => this._waits.delete(name)));
     return this._waits.get(name);
@@ -58,7 +58,7 @@ export class Models extends EventTarget {
     } while (this.all.some((model) => model.name === name && isLoading(model)));
   }
 
-  /** Ask again and again, while the page is visible. A server that is gone is waited for. */
+  /** Request the list repeatedly while the page is visible. If the server is gone, wait for it. */
   async watch() {
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
@@ -66,14 +66,14 @@ export class Models extends EventTarget {
       try {
         await this.refresh();
       } catch (error) {
-        // Without waiting, the page would ask for a token again and again.
+        // Wait, so that the page does not ask for a token repeatedly.
         if (error.status === 401) await this._source.whenTokenGiven();
         if (error instanceof Gone) await this._source.whenBack();
       }
     }
   }
 
-  /** What takes the place of a model in the list: itself, else the newest version of it; undefined for none. */
+  /** The replacement of a model in the list: itself, otherwise its newest version; undefined for none. */
   successorOf(model) {
     const same = this.all.filter(({ name }) => name === model.name);
     const newest = same.sort((a, b) => Number(b.version) - Number(a.version))[0];
@@ -84,10 +84,10 @@ export class Models extends EventTarget {
 /** Whether the server is loading a model. */
 const isLoading = ({ loading_seconds: seconds }) => Number.isFinite(seconds);
 
-/** What there is to say about a model that is being loaded: "loading, 12 s"; empty for others. */
+/** The text for a model that is being loaded: "loading, 12 s"; empty for other models. */
 export const loadingText = (model) => (isLoading(model) ? `loading, ${Math.floor(model.loading_seconds)} s` : "");
 
-/** The strongest network: a server may lack what a search needs. */
+/** The strongest network. Players are left out, because a server may lack what their search needs. */
 const strongest = (models) => models.find((model) => !model.player && !isLoading(model)) ?? models[0];
 
 /** The strongest first, models without a measured strength last. */

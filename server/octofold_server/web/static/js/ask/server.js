@@ -17,7 +17,7 @@ const MAX_RETRIES = 20;
 /** The server refused a request. `status` is that of HTTP. */
 export class Refused extends Error {
   constructor(message, status) {
-    super(message.replace(/^board 0, cell \d+: /, "")); // people see which tile it is
+    super(message.replace(/^board 0, cell \d+: /, "")); // the page shows the position of the tile
     this.status = status;
   }
 }
@@ -47,10 +47,10 @@ export class Server {
   constructor({ askToken, onState }) {
     this._askToken = askToken;
     this._onState = onState;
-    this._asking = null; // the question for a token that is open
-    this._return = null; // the wait for the server to come back
-    this._withoutToken = []; // who waits for the user to give a token
-    /** Waits while a model, by its name, is loaded: the list of models knows better when that ends. */
+    this._asking = null; // the open dialog for a token
+    this._return = null; // the promise that the server is back
+    this._withoutToken = []; // resolvers of callers that wait for a token
+    /** Waits while a model, given by name, is loaded. The list of models replaces this by a better check. */
     this.whenLoaded = () => new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 
@@ -119,13 +119,13 @@ export class Server {
     }
   }
 
-  /** Wait until the server answers again. */
+  /** Wait until the server responds again. */
   whenBack() {
     this._return ??= this._look();
     return this._return;
   }
 
-  /** Wait until the user, who gave no token when asked, gives one. */
+  /** Wait until the user gives a token after declining to do so. */
   whenTokenGiven() {
     return new Promise((resolve) => this._withoutToken.push(resolve));
   }
@@ -146,12 +146,12 @@ export class Server {
     return this._receive(reply.json());
   }
 
-  /** Await what comes over the connection. If it breaks, the server is gone. */
+  /** Await a response over the connection. If the connection breaks, the server is gone. */
   async _receive(coming) {
     try {
       return await coming;
     } catch (error) {
-      if (error instanceof SyntaxError) throw error; // all of it came, and it is no JSON
+      if (error instanceof SyntaxError) throw error; // the response is complete, but is not JSON
       this.whenBack();
       throw new Gone("The server does not answer.");
     }
@@ -181,9 +181,9 @@ export class Server {
     }
   }
 
-  /** Ask for another token than `used`, once for all requests that wait for it. */
+  /** Ask for another token than `used`, once for all waiting requests. */
   async _newToken(used) {
-    if (stored(TOKEN_KEY, { forSession: true }) !== used) return; // another request has got one meanwhile
+    if (stored(TOKEN_KEY, { forSession: true }) !== used) return; // another request already got a new one
     this._asking ??= this._askToken(used !== null).finally(() => (this._asking = null));
     const token = await this._asking;
     if (!token) throw new Refused("The server needs a token.", 401);

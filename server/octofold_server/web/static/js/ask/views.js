@@ -1,4 +1,4 @@
-/** Each view's answer, from a model that tells them or from one call for each view. */
+/** Each view's answer, from the model's views or from one call for each view. */
 
 import { MOVES, VIEWS, viewOf } from "../game/symmetries.js";
 
@@ -11,10 +11,11 @@ import { MOVES, VIEWS, viewOf } from "../game/symmetries.js";
  */
 
 /**
- * How each view of a board votes.
+ * Find how each view of a board votes.
  *
- * A model of one view gets a call for each turned board. This shows how much its answer depends on the way in
- * which a board lies. A model of more views merges them in its graph, which tells each one's answer.
+ * A model with one view gets a call for each turned board. This shows how much its answer depends on the
+ * orientation of the board. A model with several views merges them in its graph, which can also return the
+ * answer of each view.
  *
  * @param {object} source of moves
  * @param {object} model

@@ -55,7 +55,7 @@ export class Game {
     return { steps, reward, spawn };
   }
 
-  /** Take the last move back; the same move would bring the same tile again. */
+  /** Take the last move back. The same move then brings the same tile again. */
   undo() {
     const before = this._before.pop();
     if (!before) return false;
@@ -64,7 +64,7 @@ export class Game {
     return true;
   }
 
-  /** The game as a record, such as `replays.js` reads from files. */
+  /** The game as a record, like those that `replays.js` reads from files. */
   record() {
     const { seed, game, score, start, moves } = this;
     return { seed, game, score, start, length: moves.length, moves: [...moves], finalBoard: [...this.board] };

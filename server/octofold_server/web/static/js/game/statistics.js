@@ -5,7 +5,7 @@ const NORMAL_95 = 1.959963984540054;
 /** Minimum games for an interval of an average. */
 export const FEWEST = 10;
 
-/** The largest of many numbers, or `least`; as arguments of one call, a million would be too many. */
+/** The largest of many numbers, or `least`. A call with a million arguments would fail. */
 export const largestIn = (numbers, least = -Infinity) =>
   numbers.reduce((most, number) => (number > most ? number : most), least);
 

@@ -13,7 +13,7 @@ const turns = (first) => {
 /** Cell `i` of view `s` is cell `CELLS[s][i]` of the board. */
 export const CELLS = [...turns(BOARD), ...turns(mirrored(BOARD))];
 
-const STEPS = [-4, 1, 4, -1]; // of a cell's number: up, right, down, left
+const STEPS = [-4, 1, 4, -1]; // steps between cell numbers: up, right, down, left
 
 /** Move `m` on the board is move `MOVES[s][m]` on view `s`. */
 export const MOVES = CELLS.map((cells) =>

@@ -1,14 +1,14 @@
-/** The notebook of exercises: positions with their best move, kept in the browser, with how often each was solved. */
+/** The notebook of exercises: positions with their best move and counts of tries, kept in the browser. */
 
 import { isKept, store, stored } from "../storage.js";
 
-/** Where the browser keeps it. */
+/** The browser's storage key of the notebook. */
 export const KEY = "octofold.notebook";
 const FORMAT = "octofold-notebook-1";
 const MOST = 500;
-/** What there is to say about a notebook without room. */
+/** Message of a full notebook. */
 export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
-/** What there is to say about a notebook that the browser does not keep. */
+/** Message of a notebook that the browser does not keep. */
 export const UNKEPT = "This browser keeps nothing more: the notebook ends with the tab.";
 /** An exercise is learned when it is solved this many times in a row. */
 export const LEARNED = 2;
@@ -30,7 +30,8 @@ const NEW = { tries: 0, solved: 0, streak: 0, seen: 0 };
  * @property {number} seen when it was last tried, in milliseconds; 0 for never
  */
 
-/** A list of exercises that keeps itself. Other tabs change it, too: every change begins with what is kept. */
+/** A list of exercises that saves itself. Other tabs change it, too, so each change begins with the saved
+ * list. */
 export class Notebook {
   constructor() {
     /** @type {Exercise[]} */
@@ -38,10 +39,10 @@ export class Notebook {
     this.read();
   }
 
-  /** Take what is kept. */
+  /** Load the saved exercises. */
   read() {
     const kept = JSON.parse(stored(KEY) ?? "{}");
-    if (kept.format !== FORMAT) return; // nothing, or of another version
+    if (kept.format !== FORMAT) return; // nothing is kept, or it has another version
     // JSON has no infinity.
     this.exercises = kept.exercises.map((each) => ({ ...NEW, ...each, ceiling: each.ceiling ?? Infinity }));
   }
@@ -56,7 +57,7 @@ export class Notebook {
     return this.exercises.length >= MOST;
   }
 
-  /** Add positions that are not there yet; returns how many were new. The notebook holds 500. */
+  /** Add new positions; returns how many were new. The notebook holds 500. */
   add(exercises) {
     this.read();
     const known = new Set(this.exercises.map(({ board }) => board));
@@ -85,7 +86,7 @@ export class Notebook {
     this._keep();
   }
 
-  /** The exercise to try next: one that is not learned, the one that was not seen for longest; then the others. */
+  /** The next exercise: first those that are not learned, the one seen longest ago first; then the others. */
   next(except) {
     const rank = ({ streak, seen }) => (streak >= LEARNED ? 1e15 : 0) + seen;
     const others = this.exercises.filter((each) => !isOf(except)(each));
@@ -103,5 +104,5 @@ export class Notebook {
   }
 }
 
-/** Boards tell exercises apart. */
+/** Exercises are the same if their boards are. */
 const isOf = (exercise) => (other) => other.board === exercise?.board;

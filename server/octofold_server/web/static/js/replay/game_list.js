@@ -1,4 +1,4 @@
-/** The list of games in a file: the worst and the best are one click away. */
+/** The list of games in a file. The worst and the best are one click away. */
 
 import { grouped, make } from "../../viewer/dom.js";
 import { largestOf, tileOf } from "../../viewer/rules.js";

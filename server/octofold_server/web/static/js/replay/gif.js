@@ -4,13 +4,13 @@ import { grouped } from "../../viewer/dom.js";
 import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
 
 const MOST_FRAMES = 300;
-const FRAME_CS = 20; // hundredths of a second
+const FRAME_CS = 20; // duration of a frame in hundredths of a second
 const LAST_CS = 300;
 const [CELL, GAP, MARGIN, LINE] = [64, 6, 8, 19];
 const BOARD = 4 * CELL + 5 * GAP;
 const [WIDTH, HEIGHT] = [BOARD + 2 * MARGIN, BOARD + 2 * MARGIN + 2 * LINE];
 const [PAPER, INK] = ["rgb(250, 249, 246)", "rgb(34, 38, 46)"];
-const SHADES = 6; // between a tile and its number
+const SHADES = 6; // shades between the color of a tile and of its number
 const CODE_BITS = 8;
 const MOST_CODES = 4096;
 
@@ -33,13 +33,13 @@ export async function gameGif({ boards, scores, moves }) {
     const pixels = indexed(context.getImageData(0, 0, WIDTH, HEIGHT).data, palette);
     parts.push(frame(pixels, at === last ? LAST_CS : FRAME_CS));
     if (at === last) break;
-    if (parts.length % 20 === 0) await new Promise((resolve) => setTimeout(resolve)); // the page stays alive
+    if (parts.length % 20 === 0) await new Promise((resolve) => setTimeout(resolve)); // keeps the page responsive
   }
   parts.push(Uint8Array.of(0x3b));
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-/** The colors of the page's light theme: those of an empty cell first. */
+/** The colors of the page's light theme, beginning with the empty cell. */
 function tileColors() {
   const probe = document.createElement("span");
   probe.style.colorScheme = "light";
@@ -95,7 +95,7 @@ function drawScene(context, colors, board, lines) {
 
 const nearest = new Map();
 
-/** The number of each pixel's color in the palette. */
+/** The palette index of each pixel. */
 function indexed(data, palette) {
   const pixels = new Uint8Array(data.length / 4);
   for (let i = 0; i < pixels.length; i += 1) {
@@ -111,7 +111,7 @@ function indexed(data, palette) {
 
 const short = (number) => [number & 255, number >> 8];
 
-/** The head of the file: a palette for all frames, and that they repeat. */
+/** The header of the file: one palette for all frames, and endless repetition. */
 function header(palette) {
   const table = Array.from({ length: 256 }, (_, i) => palette[i] ?? [0, 0, 0]).flat();
   const repeats = [0x21, 0xff, 11, ...new TextEncoder().encode("NETSCAPE2.0"), 3, 1, 0, 0, 0];
@@ -130,7 +130,7 @@ function frame(pixels, delay) {
   return Uint8Array.from([...control, ...image, ...blocks, 0]);
 }
 
-/** LZW as GIF89a, appendix F, describes it. */
+/** LZW compression as in GIF89a, appendix F. */
 function compressed(pixels) {
   const clear = 1 << CODE_BITS;
   const bytes = [];

@@ -65,7 +65,7 @@ function keys() {
   );
 }
 
-/** Where a file is chosen. It may also be dropped, anywhere on the page. */
+/** The area for choosing a file. A file can also be dropped anywhere on the page. */
 function dropZone(ui, onFile) {
   const input = make("input", {
     id: "replay-file",

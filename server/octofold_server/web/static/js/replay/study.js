@@ -4,10 +4,10 @@ import { CHANCE_OF_FOUR } from "../game/spawns.js";
 import { slide } from "../../viewer/rules.js";
 import { better, costOf, costlyFrom, isMistake, scaleOf, worthOf } from "../../viewer/worth.js";
 
-const BATCH = 256; // boards in a request
+const BATCH = 256; // maximum boards in a request
 const CELLS = Array.from({ length: 16 }, (_, cell) => cell);
-const SEARCHED = 16; // at first, of a player that searches and takes its time for each
-const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next request has more or fewer boards: others wait for it
+const SEARCHED = 16; // boards in the first request to a player that searches, which takes long for each
+const [FAST_MS, SLOW_MS] = [500, 1500]; // limits for larger and smaller requests
 
 /**
  * @typedef {object} Verdict what model and judge say about a move of a game
@@ -23,7 +23,8 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  */
 
 /**
- * Ask model and judge about every position of a game, the last ones first: they tell how it was lost.
+ * Ask model and judge about every position of a game. The last positions, which show how it was lost, come
+ * first.
  *
  * @param {object} source of moves
  * @param {{model: object, judge?: object}} asked
@@ -33,7 +34,7 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // of an answer, after which the next re
  * @returns {Promise<Verdict[]>} one for each move, unless it ended
  */
 export async function study(source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted }) {
-  const usual = (judge ?? model).average ?? scores.at(-1); // the score of this game for a judge without a measured strength
+  const usual = (judge ?? model).average ?? scores.at(-1); // without a measured strength, the score of this game
   const verdicts = new Array(moves.length);
   let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
   for (let end = moves.length; end > 0 && isWanted(); ) {
@@ -44,7 +45,7 @@ export async function study(source, { model, judge }, { boards, scores, moves },
       source.infer(model, batch),
       judge ? source.infer(judge, batch) : null,
     ]);
-    if (!isWanted()) break; // a newer study may be done already: nothing of this one may replace it
+    if (!isWanted()) break; // a newer study may be done already; do not replace it
     answers.forEach((answer, i) => {
       const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
       const { move: played } = moves[start + i];
@@ -69,8 +70,8 @@ export async function study(source, { model, judge }, { boards, scores, moves },
 /**
  * Find the luck of the tiles, and give it to the verdicts: `luck`, and `next`, the value of the board after the tile.
  *
- * The luck of a tile is the value of its board less the mean over all tiles that could have come. So its expected value
- * is 0, however wrong the values are. It is that of `octofold_client/evaluation/luck.py`.
+ * The luck of a tile is the value of its board minus the mean value over all possible tiles. So its expected
+ * value is 0, even with wrong values. `octofold_client/evaluation/luck.py` defines it in the same way.
  *
  * @param {object} source of moves
  * @param {object} judge that has whole values, in points
@@ -80,7 +81,7 @@ export async function study(source, { model, judge }, { boards, scores, moves },
  */
 export async function addLuck(source, judge, { boards, moves }, verdicts, { onProgress, isWanted }) {
   for (let end = 0; end < moves.length && isWanted(); ) {
-    const after = []; // of some moves, each with all boards that could have followed
+    const after = []; // all possible next boards of some moves
     for (let size = 0; end < moves.length && size < BATCH; end += 1) {
       const { board } = slide(boards[end], moves[end].move);
       const empty = CELLS.filter((cell) => !board[cell]);

@@ -79,7 +79,8 @@ class DuelTab {
     else this._seedField.value = String(this._seed);
   }
 
-  /** Let each model move; at full speed, none waits for the slower one. Returns whether one of them goes on. */
+  /** Let each model move. At full speed, neither waits for the slower one. Returns whether a game continues.
+   * */
   async _step() {
     if (!this._sides.every(({ model }) => model.chosen)) return false;
     const turns = this._sides

@@ -1,11 +1,11 @@
-/** The editor of the board on the tab Play: tiles by click, and turns. */
+/** The board editor of the Play tab: set tiles by click, and turn the board. */
 
 import { make } from "../../viewer/dom.js";
 import { describeCell } from "../../viewer/board_text.js";
 import { LARGEST_EXPONENT, tileOf } from "../../viewer/rules.js";
 import { CELLS } from "../game/symmetries.js";
 
-const TURNED = 3; // clockwise, among the symmetries
+const TURNED = 3; // number of the symmetry that turns clockwise
 const MIRRORED = 4;
 
 export class Editor {
@@ -37,7 +37,7 @@ export class Editor {
     this.update();
   }
 
-  /** Show the tools for the board that is shown. */
+  /** Update the tools for the current board. */
   update() {
     this._bar.hidden = !this.isOpen;
     this._grid.hidden = !this.isOpen;

@@ -20,7 +20,7 @@ import { SpeedControl } from "../../viewer/speed_control.js";
 
 const BEST_KEY = "octofold.best";
 const HIDES_KEY = "octofold.advice-hidden";
-const FIRST_BOARD = "00001000542268ab"; // of the middle game: most views agree, and not all
+const FIRST_BOARD = "00001000542268ab"; // a middle-game board on which most, but not all, views agree
 const WIN = 11; // the exponent of 2048
 const PANEL_MS = 90; // between two updates of the advice while a model plays fast
 
@@ -51,14 +51,14 @@ export class PlayTab {
     });
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
-    // A board from a link is no score of the player, and must not replace the kept game.
+    // A board from a link is not the player's score, and must not replace the kept game.
     const kept = board ? linked(board) : ownGame();
     const isFirst = !kept && stored(BEST_KEY) === null;
     this.begin(kept ?? (isFirst ? linked(parseBoard(FIRST_BOARD)) : new Game(randomSeed())));
     if (isFirst) byId("play-comment").textContent = "A board of the middle game, to look at. “New game” begins yours.";
   }
 
-  /** Show a game, in place of the one before. */
+  /** Show a game in place of the previous one. */
   begin(game, earlier = []) {
     this._autoplay.stop();
     this.game = game;
@@ -67,7 +67,7 @@ export class PlayTab {
     this._update();
   }
 
-  /** A key press while the tab is shown; returns whether it was for the game. */
+  /** Handle a key press while the tab is shown; returns whether it was for the game. */
   onKey(event) {
     if (!isForPage(event)) return false;
     const move = moveOf(event);
@@ -81,7 +81,7 @@ export class PlayTab {
     return true;
   }
 
-  /** Show an edited board, from which a game may go on; undo brings the game before back. */
+  /** Show an edited board, from which a game may continue. Undo restores the previous game. */
   _edit(board) {
     this.begin(linked(board), [...this._earlier, this.game]);
   }
@@ -117,7 +117,7 @@ export class PlayTab {
     announce(`Undone. Score ${grouped(this.game.score)}.`);
   }
 
-  /** Point at the move that the model would make. */
+  /** Show the model's move with an arrow. */
   async hint() {
     await this._advice.ask(this.game.board, -1, { aloud: true });
     const move = this._advice.answer?.move ?? -1;
@@ -125,7 +125,7 @@ export class PlayTab {
     this._arrow.point(move);
   }
 
-  /** Begin another game. One that is not over stays among the other games. */
+  /** Begin another game. An unfinished game stays among the other games. */
   restart() {
     const { game } = this;
     this.begin(new Game(randomSeed()));
@@ -133,7 +133,7 @@ export class PlayTab {
     announce("A new game.");
   }
 
-  /** Put the board into the notebook, with what the judge, or else the model, would play. */
+  /** Put the board into the notebook, with the move of the judge, or otherwise of the model. */
   async _practise() {
     if (!this._advice.best) await this._advice.ask(this.game.board, -1, { aloud: true });
     const judged = this._advice.best;
@@ -159,7 +159,7 @@ export class PlayTab {
       [answer] = await this._source.infer(model, [board]);
     } catch (error) {
       if (error instanceof Gone) {
-        await this._source.whenBack(); // and the next step asks again
+        await this._source.whenBack(); // the next step asks again
         return true;
       }
       if (!(error instanceof Refused)) throw error;
@@ -186,8 +186,8 @@ export class PlayTab {
   }
 
   /**
-   * Show score, buttons and advice for the board; `answer` is what the model said to
-   * reach it, `comment` what others think of the last move of the player, `hasWon` whether that move made 2048.
+   * Show score, buttons and advice for the board. `answer` is the model's answer that led to it, `comment`
+   * the opinion of others on the player's last move, `hasWon` whether that move made 2048.
    */
   _update({ answer, comment, hasWon = false } = {}) {
     const { game } = this;
@@ -216,12 +216,12 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    // A reload brings back the game, and not the board of the link that it began with.
+    // A reload restores the game, not the board of the link with which it began.
     if (location.search && game.moves.length && !game.isOver) history.replaceState(null, "", location.pathname + location.hash);
     if (this._autoplay.isSlow) this._keep();
   }
 
-  /** Keep the game, and offer the other games that are kept. */
+  /** Keep the game, and offer the other kept games. */
   _keep() {
     const { game } = this;
     if (game.isOver) dropGame(game);
@@ -235,7 +235,7 @@ export class PlayTab {
     );
   }
 
-  /** Say that the game is over, or won; a won game goes on. */
+  /** Show that the game is over or won. A won game continues. */
   _showEnd(hasWon) {
     const { game } = this;
     byId("play-over").hidden = !game.isOver && !hasWon;
@@ -262,7 +262,7 @@ export class PlayTab {
       this._update();
     });
     copyOnClick(byId("play-link"));
-    addEventListener("pagehide", () => this._autoplay.stop()); // which keeps the game
+    addEventListener("pagehide", () => this._autoplay.stop()); // stopping also keeps the game
     byId("play-practise").addEventListener("click", () => this._practise());
     for (const id of ["play-study", "play-why"]) {
       byId(id).addEventListener("click", () => onStudy(this.game.record()));

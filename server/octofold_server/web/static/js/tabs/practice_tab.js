@@ -52,7 +52,7 @@ class PracticeTab {
     onSwipe(this._stage, (move) => this._try(move));
     addEventListener("storage", ({ key }) => {
       if (key !== KEY && key !== null) return; // null: all keys
-      this._notebook.read(); // which another tab has changed
+      this._notebook.read(); // another tab has changed it
       if (!this._exercise) this._show(this._notebook.next());
       this._showNotebook();
     });
@@ -77,7 +77,7 @@ class PracticeTab {
     return true;
   }
 
-  /** Ask an exercise; undefined if there is none. */
+  /** Show an exercise; undefined for none. */
   _show(exercise) {
     this._exercise = exercise;
     this._isDone = false;

@@ -1,4 +1,4 @@
-/** Replay: the games of a file, with a curve and what a model and a judge think of their moves. */
+/** Replay: the games of a file, with a curve and the opinions of a model and a judge on their moves. */
 
 import { Advice } from "../advice/advice.js";
 import { Gone, Refused } from "../ask/server.js";
@@ -18,9 +18,9 @@ import { MOVE_NAMES } from "../../viewer/rules.js";
 import { better, costText, isDisputed, isMistake, mistakesOf, scaleOf, thresholdText } from "../../viewer/worth.js";
 
 const MAX_FILE_BYTES = 512 << 20;
-const MOST_EXERCISES = 30; // of one game
+const MOST_EXERCISES = 30; // maximum exercises from one game
 const MOST_RESULTS = 8; // in the list of results
-const ASK_MS = 250; // after the last jump, until the advice follows
+const ASK_MS = 250; // delay of the advice after the last jump
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new ReplayTab(root, page);
@@ -89,7 +89,8 @@ class ReplayTab {
     this._show(this._list.worst);
   }
 
-  /** A load of games that replaces those on show; returns whether it is still the newest. */
+  /** Begin to load games in place of those shown. The returned function tells whether this load is still the
+   * newest. */
   _newLoad() {
     const load = (this._loads += 1);
     this._result = this._games = null;
@@ -141,7 +142,7 @@ class ReplayTab {
 
   _problem(text) {
     this._record = null;
-    this._studies += 1; // ends the study of the game before
+    this._studies += 1; // ends the study of the previous game
     this._viewer.stop();
     this._ui.viewer.hidden = true;
     this._ui.viewer.parentElement.classList.remove("has-game");
@@ -154,7 +155,7 @@ class ReplayTab {
     else this._problem(`There is no game ${number} in ${this._title}.`);
   }
 
-  /** Show a game from a move on, or as it ended, which tells how it was lost. */
+  /** Show a game from a move on, or its end, which shows how it was lost. */
   _show(record, move = Infinity) {
     Object.assign(this, { _record: record, _verdicts: [] });
     try {
@@ -171,7 +172,7 @@ class ReplayTab {
     this._study();
   }
 
-  /** Say what others think of the move that was made on the position that is shown. */
+  /** Show the opinions of others on the move in the current position. */
   _onSeek(at) {
     this._describe();
     this._ask(this._viewer.boards[at], this._viewer.moves[at]?.move ?? -1);
@@ -201,7 +202,7 @@ class ReplayTab {
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
   }
 
-  /** What a game was lost by: its worst mistake. */
+  /** Link to the worst mistake of the game. */
   _linkToWorst() {
     const [worst] = mistakesOf(this._verdicts);
     if (!worst) return "";
@@ -210,7 +211,7 @@ class ReplayTab {
     return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(worst.move) } }, text);
   }
 
-  /** Ask for advice, once the jumps have come to rest. */
+  /** Ask for advice when no further jump follows. */
   _ask(board, played) {
     clearTimeout(this._asking);
     const wait = this._viewer.isSlow ? 0 : ASK_MS;
@@ -227,7 +228,7 @@ class ReplayTab {
     this._judging = judge ?? model;
     this._scale = scaleOf(this._judging);
     for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._scale;
-    this._verdicts = []; // by others
+    this._verdicts = []; // verdicts of other models
     this._describe();
     this._isStudying = true;
     asking.style.visibility = "visible";
@@ -272,7 +273,7 @@ class ReplayTab {
   /** Offer the newest results of the server, while there is no game to show. */
   async _listResults() {
     const results = await this._page.source.results().catch(() => null);
-    if (!results) return; // the banner says what is wrong
+    if (!results) return; // the banner shows the error
     const links = results
       .filter(({ games }) => games)
       .slice(0, MOST_RESULTS)
@@ -338,7 +339,7 @@ class ReplayTab {
     else this._say("Choose a judge that has values: only these tell what a move costs.");
   }
 
-  /** The accuracy with its formula, and how often others would have moved otherwise. */
+  /** Show the accuracy with its formula, and how often others would have moved differently. */
   _showTally(found, model, judge) {
     const { accuracy, tally: text } = this._ui;
     const { name } = judge ?? model;
@@ -367,7 +368,7 @@ class ReplayTab {
     this._say(this._isStudying ? `No ${what} ${where} this move is known yet.` : `There is no ${what} ${where} this move.`);
   }
 
-  /** Say something below the board, and aloud. */
+  /** Show a message below the board, and announce it. */
   _say(text) {
     this._viewer.said.replaceChildren(this._viewer.said.firstChild, " ", text);
     announce(text);

@@ -1,4 +1,4 @@
-/** Watch: an evaluation while it runs, from the files that `octofold evaluate` writes. */
+/** Watch: a running evaluation, from the files that `octofold evaluate` writes. */
 
 import { Gone, Refused } from "../ask/server.js";
 import { smallBoard, updateSmallBoard } from "../../viewer/board_view.js";
@@ -13,7 +13,7 @@ const LOOK_MS = 1000;
 const LIST_MS = 5000;
 const STALE_SECONDS = 30;
 const GROWING_SECONDS = 60;
-const LISTED = 5; // of the worst and of the best games
+const LISTED = 5; // number of worst games, and of best games
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new WatchTab(root, page);
@@ -21,7 +21,7 @@ export const open = (root, page) => new WatchTab(root, page);
 class WatchTab {
   constructor(root, page) {
     this._page = page;
-    this._visits = 0; // number of the newest look; older ones end
+    this._visits = 0; // number of the newest visit; older ones end
     this._root = root;
     this._list = make("div.results");
     this._compared = make("div", { hidden: true });
@@ -73,7 +73,7 @@ class WatchTab {
     this._visits += 1;
   }
 
-  /** Look again and again, until the tab is left. A server that is gone is waited for. */
+  /** Look repeatedly until the user leaves the tab. If the server is gone, wait for it. */
   async _loop(visit, look, ms) {
     while (visit === this._visits) {
       try {
@@ -85,7 +85,7 @@ class WatchTab {
           continue;
         }
         this._say(error.message);
-        if (!(error instanceof Refused) || error.status === 401) return; // a token is asked for once a visit
+        if (!(error instanceof Refused) || error.status === 401) return; // ask for a token only once a visit
       }
       await new Promise((resolve) => setTimeout(resolve, ms));
     }
@@ -113,7 +113,7 @@ class WatchTab {
     }
     this._ratings.show(results);
     const isNew = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest)) !== this._shownResults;
-    if (!isNew && this._list.contains(this._ratings.element)) return; // so that nothing is lost under a finger
+    if (!isNew && this._list.contains(this._ratings.element)) return; // so that an element stays in place under a finger
     this._shownResults = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest));
     this._button = make("button.primary", { type: "button", on: { click: () => this._openComparison() } });
     this._list.replaceChildren(
@@ -131,7 +131,7 @@ class WatchTab {
     return card(result, make("label.choose", {}, box, "compare"));
   }
 
-  /** Choose a result to compare; the one chosen first goes when there are three. */
+  /** Choose a result to compare. A third choice replaces the first. */
   _choose(name, box) {
     if (box.checked) this._chosen.add(name);
     else this._chosen.delete(name);
@@ -177,7 +177,7 @@ class WatchTab {
     }
   }
 
-  /** Begin to read a result; returns what reads the rest of it. */
+  /** Begin to read a result; returns a function that reads the rest. */
   _begin(name) {
     let reader;
     let begunAgain = false;
@@ -197,7 +197,7 @@ class WatchTab {
     this._some.replaceChildren();
     return async (isWanted) => {
       const { source } = this._page;
-      // Read before the games: those that have finished since are still running to it.
+      // Read before the games. Games that finish in between still count as running here.
       const live = await source.resultFile(name, "live.json");
       if (!isWanted()) return;
       for (;;) {
@@ -210,7 +210,7 @@ class WatchTab {
           games = reader.push(piece.bytes);
         } catch (error) {
           if (begunAgain) throw error;
-          begunAgain = true; // an evaluation that ends puts its games in order
+          begunAgain = true; // an evaluation sorts its games at its end
           begin();
           continue;
         }
@@ -278,10 +278,10 @@ class WatchTab {
   }
 }
 
-/** The JSON of a file of a result; null if there is none. */
+/** The parsed JSON of a file of a result; null for no file. */
 const parsed = (file) => (file?.bytes.length ? JSON.parse(new TextDecoder().decode(file.bytes)) : null);
 
-/** The finished games of a result, as they are read. */
+/** Yields the finished games of a result while they are read. */
 async function* gamesOf(source, name) {
   const reader = new ReplayReader();
   for (;;) {

@@ -7,7 +7,7 @@ import { FEWEST, differenceOf, histogram, largestIn, summarize } from "../game/s
 const SMALLEST_TILE = 9; // 512
 
 /**
- * The comparison of two evaluations.
+ * Compare two evaluations.
  *
  * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], unfinished: string|null}[]}
  *   both each with games; those that both have are compared
@@ -55,7 +55,7 @@ export function comparison(both) {
 
 const KINDS = ["is-model", "is-judge"];
 
-/** Both with the games that both have, if they have any of one seed. */
+/** Both results with only the games that both have, if they have games of the same seed. */
 function inCommon(two) {
   const keyOf = ({ seed, game }) => `${seed}/${game}`;
   const [first, second] = two.map(({ games }) => new Set(games.map(keyOf)));
@@ -64,7 +64,7 @@ function inCommon(two) {
   return two.map((each) => ({ ...each, games: each.games.filter((game) => common.has(keyOf(game))) }));
 }
 
-/** What `octofold compare` says about both, in the same words. */
+/** The sentence of `octofold compare` about both. */
 function sentence([first, second], figures) {
   const { difference, interval, isPaired } = differenceOf(second.games, first.games);
   const [ours, theirs] = figures.map(({ count }) => count);
@@ -83,7 +83,7 @@ function sentence([first, second], figures) {
 
 const counted = (games) => `${grouped(games)} ${games === 1 ? "game" : "games"}`;
 
-/** One scale for both, so that the bars can be compared. */
+/** Bars of both results on one scale. */
 function bars(two) {
   const { width } = histogram(two.flatMap(({ games }) => games.map(({ score }) => score)), 12);
   const counts = two.map(({ games }) => {

@@ -5,9 +5,9 @@ import { largestIn, summarize, wilson } from "../game/statistics.js";
 import { tileOf } from "../../viewer/rules.js";
 
 const SMALLEST_TILE = 9; // 512
-const FEWEST_ROWS = 3; // also of a player that does not get there
+const FEWEST_ROWS = 3; // also for a player that does not reach these tiles
 
-/** The average without luck, its interval, and how much that is worth, unless it rounds to 1.0. */
+/** The average without luck, its interval, and its worth in games unless that rounds to 1.0. */
 function withoutLuck({ average, interval, worth }) {
   const range = interval ? ` (${interval.map(grouped).join(" to ")})` : "";
   return `${grouped(average)}${range}${worth >= 1.05 ? `, worth ${worth.toFixed(1)} times the games` : ""}`;
@@ -32,7 +32,7 @@ export class Facts {
    */
   show(scores, tiles, live, { planned, unfinished, without_luck: adjusted }) {
     const running = live?.running_scores ?? [];
-    // A running game counts as what it has reached; without it, only the short games would count.
+    // A running game counts with its current score. Otherwise only the short games would count.
     const { count, average, interval, median, best } = summarize([...scores, ...running]);
     const isKnown = count && (running.length || !unfinished);
     const figure = (number) => (isKnown ? (running.length ? "at least " : "") + grouped(number) : "–");
@@ -61,7 +61,7 @@ export class Facts {
     for (let exponent = first; exponent <= largest; exponent += 1) {
       const hits = all.filter((tile) => tile >= exponent).length;
       const open = running.filter((tile) => tile < exponent).length;
-      // From where no running game reaches the tile to where all do.
+      // From the case that no running game reaches the tile to the case that all do.
       const low = wilson(hits, all.length)[0];
       const high = wilson(hits + open, all.length)[1];
       rows.push(

@@ -7,7 +7,7 @@ import { histogram, largestIn, smallestIn, summarize } from "../game/statistics.
 const HEIGHT = 190;
 const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 16, 22];
 
-/** Draw how many games have which score. */
+/** Draw the distribution of scores. */
 export function drawHistogram(canvas, scores) {
   const { context, width } = prepared(canvas);
   const { width: bin, counts } = histogram(scores);

@@ -4,11 +4,11 @@ import { grouped, make } from "../../viewer/dom.js";
 import { FEWEST, averageInterval } from "../game/statistics.js";
 
 /**
- * Players by strength.
+ * Sort players by strength.
  *
- * Results of one player with different seeds are different games and count together. Of two results with the same
- * seed, which repeat games, the larger one counts. A result that is not finished has no figures; a player who has no
- * other stands at the end, without a rank.
+ * Results of one player with different seeds contain different games and count together. Results with the
+ * same seed repeat games, so only the larger one counts. An unfinished result has no figures. A player with
+ * only unfinished results comes last, without a rank.
  *
  * @param {object[]} results as the server lists them
  * @returns {{name: string, version: string, precision: string, games: number, average: number|null,
@@ -24,7 +24,7 @@ export function ratingsOf(results) {
   return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => (b.average ?? -1) - (a.average ?? -1));
 }
 
-/** Those of a player's results that count. */
+/** The counted results of a player. */
 function counting(results) {
   const finished = results.filter(({ unfinished }) => !unfinished);
   const seeds = new Map();
@@ -49,7 +49,7 @@ function rated(results) {
   return { name, version, precision, games, average, interval, unfinished };
 }
 
-/** Which ranks a player may have, in words: a range where intervals overlap; none without an interval. */
+/** The possible ranks of a player in words: a range if intervals overlap; empty without an interval. */
 function rankOf({ interval }, ranked) {
   if (!interval) return "–";
   const first = 1 + ranked.filter((other) => other.interval[0] > interval[1]).length;
@@ -112,6 +112,6 @@ function row(rating, rank, published) {
 const nameOf = ({ name, version, precision }) =>
   make("th", { scope: "row" }, `${name}${version ? ` ${version}` : ""}`, make("span.note", {}, precision ? ` ${precision}` : ""));
 
-/** An average with its 95% interval, or what stands in its place. */
+/** An average with its 95% interval, or a replacement text. */
 const strength = ({ average, average_interval: interval }, otherwise = "") =>
   make("td", {}, make("strong", {}, grouped(average)), make("span.note", {}, interval ? ` ${interval.map(grouped).join(" to ")}` : ` ${otherwise}`));
