@@ -116,7 +116,7 @@ class ServerDied(OctofoldError):
 
 
 def error_of_call(error: grpc.RpcError) -> OctofoldError:
-    """The exception for a failed call of gRPC's sync or asyncio API."""
+    """Return the exception for a failed call of gRPC's sync or asyncio API."""
     # Errors of both APIs have these three methods, but grpc's base class does not declare them.
     call: Any = error
     code: grpc.StatusCode = call.code()

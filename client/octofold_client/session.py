@@ -71,7 +71,7 @@ class EvaluationResult:
         return self.evaluation.games
 
     def figures(self) -> "dict[str, Figure]":
-        """The pictures by name: score-distribution and tiles-reached.
+        """Return the pictures by name: score-distribution and tiles-reached.
 
         Raises:
             EvaluationError: matplotlib is not installed (the extra `plots`).

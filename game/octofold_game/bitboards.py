@@ -69,7 +69,7 @@ def mirror(board):
 
 @njit(cache=True, nogil=True)
 def symmetric_boards(board):
-    """The eight symmetric boards, the board itself first."""
+    """Return the eight symmetric boards, the board itself first."""
     flipped = mirror(board)
     turned = transpose(board)
     turned_flipped = transpose(flipped)
@@ -91,7 +91,7 @@ def _slide_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def slide(board, move):
-    """The afterstate and the reward of one move (0 up, 1 right, 2 down, 3 left).
+    """Return the afterstate and the reward of one move (0 up, 1 right, 2 down, 3 left).
 
     The move is legal if the afterstate differs from the board or the reward is at least `OUTGROWN`.
     """
@@ -125,13 +125,13 @@ def empty_cells(board):
 
 @njit(cache=True, nogil=True)
 def has_tile(board, exponent):
-    """Whether a cell of the board has this exponent."""
+    """Return whether a cell of the board has this exponent."""
     return empty_cells(board ^ EVERY_CELL * _U(exponent)) != _U(0)
 
 
 @njit(cache=True, nogil=True)
 def count_empty(board):
-    """The number of empty cells, 0 to 16."""
+    """Return the number of empty cells, 0 to 16."""
     empty = empty_cells(board)
     # The multiplication adds the counts. Sixteen one-bit nibbles would overflow at 16, so bytes are added.
     empty = (empty & _U(0x0F0F0F0F0F0F0F0F)) + (empty >> _U(4) & _U(0x0F0F0F0F0F0F0F0F))
@@ -152,7 +152,7 @@ def spawn(board, state):
 
 @njit(cache=True, nogil=True)
 def new_game(state):
-    """A starting board: an empty board with two spawned tiles."""
+    """Return a starting board: an empty board with two spawned tiles."""
     return spawn(spawn(_U(0), state), state)
 
 

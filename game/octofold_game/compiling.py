@@ -34,7 +34,7 @@ class Notice(event.Listener):
         self.is_given = False
 
     def on_start(self, _event: object) -> None:
-        """Note that a compilation starts. Functions from the cache start none."""
+        """Record that a compilation starts. Functions from the cache start none."""
         now = self._clock()
         if not self._running:
             self._begun = now
@@ -44,7 +44,7 @@ class Notice(event.Listener):
             _log.warning("compiling takes a while, but only once: the result is kept")
 
     def on_end(self, _event: object) -> None:
-        """Note that a compilation ends."""
+        """Record that a compilation ends."""
         self._running -= 1
         if not self._running:
             self._spent += self._clock() - self._begun

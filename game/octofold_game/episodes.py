@@ -46,7 +46,7 @@ class Episode:
     """`[16]`: the last board; the current one if the game is unfinished."""
 
     def __len__(self) -> int:
-        """The number of moves."""
+        """Return the number of moves."""
         return len(self.moves)
 
     @property
@@ -146,7 +146,7 @@ class Episodes:
             )
 
     def unfinished(self) -> list[Episode]:
-        """The running games in their current state, for `resume`."""
+        """Return the running games in their current state, for `resume`."""
         self._write_logs()
         return [self._episode(row) for row in range(len(self.running))]
 

@@ -153,7 +153,7 @@ _BASE = LARGEST_EXPONENT + 1
 
 
 def _line_numbers(boards: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The table index of each row of `[N, 16]` boards, `a + 18 b + 324 c + 5832 d`: `[N, 4]`."""
+    """Return the table index of each row of `[N, 16]` boards, `a + 18 b + 324 c + 5832 d`: `[N, 4]`."""
     lines = boards.view(_LINE)
     pairs = (lines & 0x00FF00FF) + (lines >> 8 & 0x00FF00FF) * _BASE
     return ((pairs & 0xFFFF) + (pairs >> 16) * _BASE**2).astype(np.intp)

@@ -42,19 +42,19 @@ class SpawnStream:
         self._state = _mixed(np.array([seed], dtype=np.uint64))
 
     def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
+        """Return the random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
 
         Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
         """
         return bits_of(self.states(games), spawns)
 
     def states(self, games: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The initial states `[N]` of the streams of games, for `bits_of`."""
+        """Return the initial states `[N]` of the streams of games, for `bits_of`."""
         return _output(self._state, games)
 
 
 def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The random bits of spawn number `spawns[i]` of the game with the initial state `states[i]`."""
+    """Return the random bits of spawn number `spawns[i]` of the game with the initial state `states[i]`."""
     return _output(states, spawns)
 
 
@@ -102,7 +102,7 @@ def choose_spawns(
 
 
 def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The starting boards of games `[N]`, with two tiles each: `[N, 16]`."""
+    """Return the starting boards of games `[N]`, with two tiles each: `[N, 16]`."""
     boards = np.zeros((len(games), 16), dtype=np.uint8)
     for number in range(STARTING_TILES):
         boards = spawn(boards, stream.bits(games, np.full(len(games), number, dtype=np.uint64)))

@@ -66,12 +66,12 @@ class Positions:
 
     @classmethod
     def joined(cls, parts: "Sequence[Positions]") -> "Positions":
-        """The positions of at least one part, one after the other."""
+        """Return the positions of at least one part, one after the other."""
         return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
 
 def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
-    """The positions before the last `count` moves of each game, sorted by the games' indices."""
+    """Return the positions before the last `count` moves of each game, sorted by the games' indices."""
     games = _longest_first(episodes)
     lengths = np.array([len(game) for game in games], np.int64)
     parts = []

@@ -101,5 +101,5 @@ def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: 
     kept.mkdir()
     kept.chmod(0o777)
     said = installation.compile()
-    assert said.startswith(f"compiling takes a while each time ({kept} belongs to others")
+    assert said.startswith(f"compiling takes a while each time ({kept} belongs to other users")
     assert list(kept.iterdir()) == []

@@ -76,7 +76,7 @@ class CredentialFlags:
     )
 
     def credentials(self) -> Credentials:
-        """The credentials that the flags name.
+        """Return the credentials that the flags name.
 
         Raises:
             UsageError: a client certificate without its key, or the other way round.
@@ -171,7 +171,7 @@ class SliceFlag:
 
 
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
-    """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
+    """Return the name and version in NAME or NAME:VERSION; `version` if the text has no version.
 
     Raises:
         UsageError: the text and `version` name different versions.

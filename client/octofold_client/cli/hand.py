@@ -93,7 +93,7 @@ class _Games:
         self._game = HandGame(self._others.pop()) if self._others else self._new()
 
     def current(self) -> HandGame:
-        """The current game."""
+        """Return the current game."""
         return self._game
 
     def save(self) -> None:

@@ -225,7 +225,7 @@ def _prepare(options: Options) -> tuple[LoadTest, Task]:
 
 
 def _folder(test: LoadTest, options: Options) -> Path:
-    """The folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no result.
+    """Return the folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no result.
 
     Raises:
         EvaluationError: the folder contains an evaluation or cannot be written.

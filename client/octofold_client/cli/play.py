@@ -71,7 +71,7 @@ def _check_models(folder: Path) -> None:
 
 
 def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
-    """The folders to try in turn.
+    """Yield the folders to try in turn.
 
     These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain the same
     evaluation, not yet finished.

@@ -18,7 +18,7 @@ from octofold_client.terminal.tables import print_markdown
 
 
 def games_of(options: GameFlags) -> Games:
-    """The games that the flags name.
+    """Return the games that the flags name.
 
     Raises:
         EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.

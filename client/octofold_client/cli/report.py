@@ -92,7 +92,7 @@ def report(options: Options) -> None:
 
 
 def _check(options: Options) -> None:
-    """End with an error if the flags contradict each other."""
+    """Check that the flags do not contradict each other."""
     several = len(options.folders) > 1
     if len(options.folders) > MOST_RESULTS:
         raise UsageError(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")

@@ -71,7 +71,7 @@ class _Checked:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """The fields for programs."""
+        """Return the fields for programs."""
         return {
             "file": str(self.file),
             "games": self.records if self.noun == "game" else None,

@@ -36,7 +36,7 @@ class PlayerThread:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
 
     def server_version(self) -> None:
-        """None, because no server is involved."""
+        """Return None, because no server is involved."""
 
     def ask(self, boards: NDArray[np.uint8]) -> "ThreadMoves":
         """Begin to choose moves for boards `[N, 16]`, and return at once."""

@@ -299,7 +299,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values; null where games are missing."""
+        """Return the figures as plain JSON values; null where games are missing."""
         bets, finding, whole = self.bets, self.finding, not self.unfinished
         luck = self.first.luck if self.second.luck is not None else None
         values = {"values": luck and luck.values, "sha256": luck and luck.sha256}
@@ -336,7 +336,7 @@ class Comparison:
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:
-    """A difference and its limits, rounded so that each limit stays on its side of zero."""
+    """Return a difference and its limits, rounded so that each limit stays on its side of zero."""
     low, high = interval or (difference, difference)
     decimals = decimals_for([low, high], [0])
     amount, least, most = (f"{value:,.{decimals}f}" for value in (difference, low, high))

@@ -117,7 +117,7 @@ class Contest:
         return self.pairs[0].answer
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `comparison.json`, which docs/compare.md describes."""
+        """Return the content of `comparison.json`, which docs/compare.md describes."""
         first = self.pairs[0]
         question = first.question
         return {
@@ -138,7 +138,7 @@ class Contest:
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """The pairs with intervals that are valid together, from the scores of all finished players, `[K, N]`."""
+    """Return the pairs with jointly valid intervals, from the scores of all finished players, `[K, N]`."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
@@ -151,7 +151,7 @@ def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list
 
 
 def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int, int] | None]:
-    """The ranks that each player can have among those that are finished; None for the others.
+    """Return the ranks that each player can have among those that are finished; None for the others.
 
     A player ranks below everyone who is clearly better and above everyone who is clearly worse. If the
     intervals of all pairs are valid together, so are these ranks (Mogstad, Romano, Shaikh and Wilhelm,
@@ -209,7 +209,7 @@ class Difference:
 
 
 def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
-    """The differences of all pairs of players, in the order of `itertools.combinations`, second minus first.
+    """Return the differences (second minus first) of all pairs, in the order of `itertools.combinations`.
 
     The limits are those of the largest of many correlated differences (Hothorn, Bretz and Westfall,
     "Simultaneous inference in general parametric models", 2008). Its distribution is simulated with a fixed
@@ -249,7 +249,7 @@ def _difference(average: float, error: float, width: float, largest: NDArray[np.
 
 
 def _draw(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
-    """`[K, DRAWS]` draws from the multivariate t distribution."""
+    """Return `[K, DRAWS]` draws from the multivariate t distribution."""
     generator = np.random.default_rng(0)
     # By eigenvalues, because players with equal games make the matrix singular.
     values, vectors = np.linalg.eigh(covariance)

@@ -24,7 +24,7 @@ _MOST_NAMED = 3
 
 
 def markdown(contest: Contest) -> str:
-    """The tables and, below them, the result in words."""
+    """Return the tables and, below them, the result in words."""
     if len(contest.pairs) == 1:
         tables = [_two(contest)]
     else:
@@ -34,7 +34,7 @@ def markdown(contest: Contest) -> str:
 
 
 def sentences(contest: Contest) -> list[str]:
-    """The result in words, without the figures of the tables."""
+    """Return the result in words, without the figures of the tables."""
     said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMED]
     if len(contest.pairs) == 1:
         said.append(contest.pairs[0].sentence)
@@ -91,7 +91,7 @@ def _two(contest: Contest) -> Rows:
 
 
 def league_rows(contest: Contest) -> Rows:
-    """The headings of the league table and a row for each player, the best first."""
+    """Return the headings of the league table and a row for each player, the best first."""
     headings = _headings(contest)
     rows = []
     for standing in contest.ranked:
@@ -101,7 +101,7 @@ def league_rows(contest: Contest) -> Rows:
 
 
 def pair_rows(contest: Contest) -> Rows:
-    """The headings and every pair of finished players, the better one first, the largest difference first."""
+    """Return the headings and every pair of finished players, sorted by difference, the better one first."""
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
     stopped = contest.pairs[0].stopped
     heading = ["difference in score", "average", "95% interval", "p"]

@@ -18,7 +18,7 @@ _FEW = 1_000
 
 
 def standard_error(values: ArrayLike) -> float | None:
-    """Standard error of the average of `[N]` values; None for fewer than two."""
+    """Return the standard error of the average of `[N]` values; None for fewer than two."""
     sample = np.asarray(values, np.float64)
     if len(sample) < 2:
         return None
@@ -44,10 +44,10 @@ def average_interval(values: ArrayLike) -> Interval | None:
 
 
 def difference_interval(differences: ArrayLike) -> Interval | None:
-    """Student's interval of the average of `[N]` differences (Student 1908).
+    """Return Student's interval of the average of `[N]` differences (Student 1908).
 
-    None if fewer than `FEWEST` are not 0: players that play almost all games alike differ in rare games, of
-    which these tell too little.
+    None if fewer than `FEWEST` are not 0. Players that play almost all games alike differ only in rare games,
+    and a few of these tell too little.
     """
     sample = np.asarray(differences, np.float64)
     error = standard_error(sample)
@@ -58,7 +58,7 @@ def difference_interval(differences: ArrayLike) -> Interval | None:
 
 
 def student(freedom: float) -> float:
-    """The 97.5% quantile of Student's distribution, to four digits from 9 degrees of freedom on.
+    """Return the 97.5% quantile of Student's distribution, to four digits from 9 degrees of freedom on.
 
     Fisher and Cornish, "The percentile points of distributions having known cumulants", 1960.
     """
@@ -72,11 +72,11 @@ def student(freedom: float) -> float:
 
 
 def median_interval(values: ArrayLike) -> Interval | None:
-    """Interval of the median of `[N]` values between two order statistics, for any distribution.
+    """Return the interval of the median of `[N]` values between two order statistics.
 
-    The number of values below the true median is binomial(n, 1/2). The interval ends at the innermost ranks
-    that leave at most 2.5% on each side (Conover, Practical Nonparametric Statistics, 1999). None for fewer
-    than six values.
+    It is valid for any distribution. The number of values below the true median is binomial(n, 1/2). The
+    interval ends at the innermost ranks that leave at most 2.5% on each side (Conover, Practical
+    Nonparametric Statistics, 1999). None for fewer than six values.
     """
     ordered = np.sort(np.asarray(values))
     rank = _rank_of_median(len(ordered))
@@ -84,7 +84,7 @@ def median_interval(values: ArrayLike) -> Interval | None:
 
 
 def _rank_of_median(n: int) -> int:
-    """The largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if there is none.
+    """Return the largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if there is none.
 
     It sums from the middle, where half of the probability is known, so it takes about sqrt(n) steps.
     """
@@ -102,7 +102,7 @@ def _rank_of_median(n: int) -> int:
 
 
 def _probability_of_middle(n: int) -> float:
-    """P(binomial(n, 1/2) = n // 2), to about 15 digits."""
+    """Return P(binomial(n, 1/2) = n // 2), to about 15 digits."""
     half = n // 2
     if n <= _FEW:
         return comb(n, half) / (1 << n)
@@ -112,15 +112,15 @@ def _probability_of_middle(n: int) -> float:
 
 
 def share_interval(successes: float, n: int) -> Interval:
-    """Wilson's score interval of `successes / n` (Wilson 1927), also valid at 0 and at n; n must not be 0."""
+    """Return Wilson's score interval of `successes / n` (1927), also valid at 0 and at n; n is above 0."""
     return _wilson(successes / n, n)
 
 
 def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
-    """Interval of a share over observations in clusters, such as the positions of games.
+    """Return the interval of a share over observations in clusters, such as the positions of games.
 
     The observations of one cluster are similar, so they carry less information than independent ones. This is
-    Wilson's interval for the number of independent observations that would vary as much (Korn and Graubard,
+    Wilson's interval for the number of independent observations with the same variance (Korn and Graubard,
     "Confidence intervals for proportions with small expected number of positive counts estimated from survey
     data", 1998); the variance is that of the ratio estimator.
 

@@ -333,7 +333,7 @@ class _Table:
         return min(SLICE_SECONDS, due - now)
 
     def unfinished(self) -> list[Episode]:
-        """The games that have begun and not finished."""
+        """Return the games that have begun and not finished."""
         left = [episode for group in self._groups for episode in group.episodes.unfinished()]
         return left + list(self._unfinished)
 

@@ -67,7 +67,7 @@ class Luck:
     """`[N, K]`: the luck to subtract from the score."""
 
     def of(self, games: Sequence[int]) -> "Luck":
-        """The luck of some of the games."""
+        """Return the luck of some of the games."""
         rows = np.searchsorted(self.games, np.asarray(games, np.int64))
         return Luck(self.values, self.sha256, self.start, self.games[rows], self.taken[rows])
 
@@ -155,7 +155,7 @@ class AdjustedAverage:
 
     @classmethod
     def of(cls, scores: NDArray[np.int64], luck: Luck) -> "AdjustedAverage | None":
-        """The average of `[N]` scores; None for fewer than `FEWEST`."""
+        """Return the average of `[N]` scores; None for fewer than `FEWEST`."""
         if len(scores) < FEWEST:
             return None
         adjusted = adjusted_scores(scores, luck)
@@ -274,7 +274,7 @@ class ScoreCurve(NamedTuple):
 
 
 def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
-    """The expected score over a finished game, by the values of a judge."""
+    """Return the expected score over a finished game, by the values of a judge."""
     steps = list(luck_by_move([episode], judge))
     luck = np.array([step.luck[0] for step in steps])
     start = _start_value(judge)

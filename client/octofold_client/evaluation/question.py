@@ -74,7 +74,7 @@ class Question:
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
-        """The answer in words, without the figures."""
+        """Return the answer in words, without the figures."""
         if self.kind == EQUAL:
             claim = f"{first} and {second} are equal within {self.percent}"
             refuted = f"{first} and {second} differ by more than {self.percent}"

@@ -37,7 +37,7 @@ class RunFigures:
 
     @classmethod
     def sum(cls, runs: Sequence["RunFigures"]) -> "RunFigures | None":
-        """The sum of runs, also of their seconds; None without any."""
+        """Return the sum of runs, also of their seconds; None without any."""
         if not runs:
             return None
         return cls(**{name: sum(getattr(run, name) for run in runs) for name in cls.__dataclass_fields__})
@@ -48,7 +48,7 @@ class RunFigures:
         return self.moves / self.seconds if self.moves else None
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """Return the figures as plain JSON values."""
         return {
             "moves": self.moves,
             "seconds": round(self.seconds, 3),
@@ -172,7 +172,7 @@ class Evaluation:
 
 
 def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigures | None]:
-    """The card, server version and run in the folder's result file; all None without the file.
+    """Return the card, server version and run in the folder's result file; all None without the file.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.
@@ -190,7 +190,7 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigur
 
 
 def read_result(file: Path) -> dict[str, Any]:
-    """The content of a result file, without its scores.
+    """Return the content of a result file, without its scores.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.

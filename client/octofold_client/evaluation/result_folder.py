@@ -115,7 +115,7 @@ class ResultFolder:
 
     @classmethod
     def of_evaluation(cls, path: Path) -> tuple["ResultFolder", Conditions]:
-        """The folder of an evaluation that has begun, and its conditions.
+        """Return the folder of an evaluation that has begun, and its conditions.
 
         Raises:
             EvaluationError: the folder does not exist or does not contain an evaluation.
@@ -135,7 +135,7 @@ class ResultFolder:
         self._conditions = path / CONDITIONS_FILE
 
     def conditions(self) -> Conditions | None:
-        """The conditions of the games in the folder; None if it contains no evaluation.
+        """Return the conditions of the games in the folder; None if it contains no evaluation.
 
         Raises:
             EvaluationError: the file of conditions is damaged.

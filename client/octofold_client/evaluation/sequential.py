@@ -190,7 +190,7 @@ class Bets:
         lucks: tuple[Luck, Luck] | None = None,
         margin: float = 0.0,
     ) -> Bets | None:
-        """The bets on `[N]` scores of both players, in the order of the games' numbers.
+        """Return the bets on `[N]` scores of both players, in the order of the games' numbers.
 
         Args:
             first: scores of the first player.

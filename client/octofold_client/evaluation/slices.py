@@ -40,7 +40,7 @@ class Slice:
         return slice_range(self.number, self.of, self.games)
 
     def __str__(self) -> str:
-        """In words, such as "2/4 of 1,000 games"."""
+        """Format the slice, such as "2/4 of 1,000 games"."""
         return f"{self.number}/{self.of} of {counted(self.games, 'game')}"
 
 

@@ -42,12 +42,12 @@ class GameSummary:
 
 
 def in_order(games: Iterable[GameSummary]) -> list[GameSummary]:
-    """The games in the order of their indices."""
+    """Return the games in the order of their indices."""
     return sorted(games, key=lambda each: each.game)
 
 
 def column(games: Sequence[GameSummary], field: str) -> NDArray[np.int64]:
-    """`[N]`: a field of all games."""
+    """Return a field of all games: `[N]`."""
     return np.array([getattr(each, field) for each in games], np.int64)
 
 
@@ -62,7 +62,7 @@ class TileShare:
 
     @classmethod
     def of(cls, tile: int, games: int, of: int) -> "TileShare":
-        """The share of `games` in all games `of` the evaluation."""
+        """Return the share of `games` in all games `of` the evaluation."""
         return cls(tile, games, games / of, share_interval(games, of))
 
 
@@ -112,7 +112,7 @@ class Summary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values; intervals are pairs or null."""
+        """Return the figures as plain JSON values; intervals are pairs or null."""
         figures = asdict(self)
         del figures["games"]  # the result file has this number already
         games = figures.pop("outgrown_games")

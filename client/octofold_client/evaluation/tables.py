@@ -100,7 +100,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
 
 
 def markdown(evaluation: Evaluation) -> str:
-    """The table as Markdown under its title, and notes about it."""
+    """Return the table as Markdown under its title, and notes about it."""
     parts = [f"**{evaluation.title}**"]
     if evaluation.summary is not None:
         figures, tiles = rows_of(evaluation.summary, adjusted=evaluation.adjusted)
@@ -125,7 +125,7 @@ def warnings_of(summary: Summary) -> list[str]:
 
 
 def _outgrown_note(summary: Summary) -> str:
-    """A sentence that names the games that ended because they exceeded the model's largest tile."""
+    """Return a sentence that names the games that ended because they exceeded the model's largest tile."""
     count = len(summary.outgrown_games)
     named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
     if count == 1:

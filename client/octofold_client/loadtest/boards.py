@@ -15,7 +15,7 @@ Boards = NDArray[np.uint8]
 
 
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
-    """Positions of a greedy player's games in random order: `[number, 16]`.
+    """Return positions of a greedy player's games in random order: `[number, 16]`.
 
     They are from the first few hundred moves. A model takes equally long for every board, except that a
     voting model takes less for boards on which its views agree.

@@ -242,5 +242,5 @@ def _now() -> float:
 
 
 def punctual_loop() -> asyncio.AbstractEventLoop:
-    """An event loop with timers exact to microseconds; epoll rounds them up to milliseconds."""
+    """Return an event loop with timers exact to microseconds; epoll rounds them up to milliseconds."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())

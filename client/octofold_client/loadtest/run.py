@@ -107,7 +107,7 @@ class LoadTestRun:
 
 
 def highest_rate(first: float, is_kept: Callable[[float], bool]) -> float | None:
-    """The highest rate that keeps a limit, or None.
+    """Return the highest rate that keeps a limit, or None.
 
     The search doubles or halves the rate, starting at `first`, until one rate kept the limit and one failed.
     Then it tries their geometric mean again and again.

@@ -77,7 +77,7 @@ class ServerStatistics(ExitStack):
         self._metadata = credentials.metadata
 
     def read(self) -> ServerCounters | None:
-        """The current counters; None if a server does not report them in time."""
+        """Return the current counters; None if a server does not report them in time."""
         found = []
         for ask in self._asks:
             try:

@@ -58,7 +58,7 @@ class AsyncClient:
         search_seconds: float | None = None,
         with_value: bool = False,
     ) -> NextMove:
-        """The move for one board; see `Client.next_move`."""
+        """Return the move for one board; see `Client.next_move`."""
         calls = self._calls.override(model=model, version=version)
         return await self._drive(calls.next_move(board, search_seconds, with_value))
 
@@ -72,20 +72,20 @@ class AsyncClient:
         search_seconds: float | None = None,
         with_value: bool = False,
     ) -> NextMoves:
-        """The moves for boards; see `Client.next_moves`."""
+        """Return the moves for boards; see `Client.next_moves`."""
         calls = self._calls.override(model=model, version=version)
         return await self._drive(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
 
     async def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
-        """The models of the server; see `Client.list_models`."""
+        """Return the models of the server; see `Client.list_models`."""
         return await self._drive(
             self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
         )
 
     async def server_version(self) -> str | None:
-        """Version of the server's program; None if it does not report one."""
+        """Return the version of the server's program; None if it does not report one."""
         return await self._drive(self._calls.server_version())
 
     async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:

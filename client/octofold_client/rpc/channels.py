@@ -115,7 +115,7 @@ class RoundRobin:
         self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
 
     def next(self) -> int:
-        """The number of the address to use next."""
+        """Return the number of the address to use next."""
         choices = self._choices
         return choices[next(self._turn) % len(choices)]
 

@@ -242,7 +242,7 @@ class Client:
         )
 
     def server_version(self) -> str | None:
-        """Version of the server's program; None if it does not report one."""
+        """Return the version of the server's program; None if it does not report one."""
         return self._converse(self._calls.server_version())
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:

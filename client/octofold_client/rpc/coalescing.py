@@ -228,7 +228,7 @@ class _Group:
             request.group = self
 
     def seconds_left(self) -> float:
-        """Time until the latest deadline; callers with earlier deadlines leave before."""
+        """Return the time until the latest deadline; callers with earlier deadlines leave before."""
         return max(0.0, max(request.end for request in self.boards) - time.monotonic())
 
     def settle(self, outcomes: Sequence[NextMove] | BaseException) -> None:

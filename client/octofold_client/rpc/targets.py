@@ -48,12 +48,12 @@ def is_name(address: str) -> bool:
 
 
 def is_socket(address: str) -> bool:
-    """Whether an address is a Unix socket of this machine."""
+    """Return whether an address is a Unix socket of this machine."""
     return address.startswith("unix:") and len(address) > len("unix:")
 
 
 def servers_of(target: str) -> int:
-    """Number of servers to expect behind a target."""
+    """Return the number of servers to expect behind a target."""
     return sum(SERVERS_OF_A_NAME if is_name(address) else 1 for address in addresses_of(target))
 
 

@@ -63,7 +63,7 @@ def explain_tls(target: str, authorities: bytes | None) -> str | None:
 
 
 def speaks_tls(target: str) -> bool:
-    """Whether the server at `target` answers a TLS handshake."""
+    """Return whether the server at `target` answers a TLS handshake."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent, so the identity does not matter

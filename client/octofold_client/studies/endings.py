@@ -46,7 +46,7 @@ class Ending:
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
-        """The ending of a finished game."""
+        """Return the ending of a finished game."""
         tiles = np.where(episode.final_board > 0, 1 << episode.final_board.astype(np.int64), 0)
         largest = episode.largest_tile
         quarter = min(4, 4 * (int(tiles.sum()) - largest) // largest)
@@ -66,7 +66,7 @@ class Verdicts:
 
     @classmethod
     def none(cls, positions: int) -> "Verdicts":
-        """Verdicts with no position judged."""
+        """Return verdicts for positions that are not judged yet."""
         return cls(
             np.full(positions, -1, np.int8), np.full(positions, np.nan), np.full((positions, 4), np.nan)
         )
@@ -333,7 +333,7 @@ def _checked(kept: Analysis) -> Analysis:
 
 
 def read_analysis(folder: Path) -> Analysis | None:
-    """The analysis in a result folder; None without one.
+    """Return the analysis in a result folder; None without one.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.

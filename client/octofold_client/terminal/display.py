@@ -133,7 +133,7 @@ class LiveDisplay(Display):
 
 
 def display_on(console: Console) -> Display:
-    """The display for `console`, which must not be a notebook's."""
+    """Return the display for `console`, which must not be a notebook's."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 

@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:
-        """The usage, the examples, and the options."""
+        """Return the usage, the examples, and the options."""
         usage, rest = super().format_help().split("\n\n", 1)
         examples = ["examples:", *(f"  {example}" for example in self._examples), "\n"]
         return "\n\n".join([usage, "\n".join(examples) * bool(self._examples) + rest])
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments; see `fail`."""
+        """Reject the arguments; see `fail`."""
         self.fail(message)
 
     def fail(self, message: str) -> NoReturn:

@@ -34,6 +34,6 @@ def _source(extra: str) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """The path relative to the working directory, if it is below it."""
+    """Return the path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -235,7 +235,7 @@ def text_of(value: Any) -> str:
 
 
 def options_in(kind: type[Any]) -> Iterator[Option]:
-    """The options of a dataclass, in the order of its fields."""
+    """Yield the options of a dataclass, in the order of its fields."""
     hints = get_type_hints(kind, include_extras=True)
     headings: dict[str, str] = {}
     marks: dict[str, Any] = {each.name: each.metadata for each in fields(kind)}
@@ -257,7 +257,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """The `Kind` that reads values of a type."""
+    """Return the `Kind` that reads values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))

@@ -64,7 +64,7 @@ class Search(Protocol):
     """Exponent of the largest tile that the player accepts."""
 
     def prepare(self) -> None:
-        """Compile all code and touch all tables that a search needs, so that no caller waits for it."""
+        """Compile all code and load all tables that a search needs, so that no caller waits for it."""
         ...
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:

@@ -84,7 +84,7 @@ def _explained(part: _Part, reason: str) -> str:
 
 
 def _parts(part: _Part) -> Iterator[_Part]:
-    """The fields or entries of a part."""
+    """Yield the fields or entries of a part."""
     content, kind, place = part.content, _type_for(part), part.place
     arguments = get_args(kind)
     if isinstance(content, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -51,12 +51,12 @@ INK = "#22262e"
 
 
 def tile_color(tile: int) -> str:
-    """The color of a tile, such as 2048."""
+    """Return the color of a tile, such as 2048."""
     return TILE_COLORS[min(tile.bit_length() - 2, len(TILE_COLORS) - 1)]
 
 
 def series_color(number: int) -> str:
-    """The color of result `number`, from 0."""
+    """Return the color of result `number`, from 0."""
     return SERIES[number % len(SERIES)]
 
 

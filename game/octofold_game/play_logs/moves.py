@@ -31,7 +31,7 @@ class LoggedMoves:
         object.__setattr__(self, "boards", flat(self.boards))
 
     def __len__(self) -> int:
-        """The number of moves."""
+        """Return the number of moves."""
         return len(self.moves)
 
     def without(self, rows: Sequence[int]) -> LoggedMoves:
@@ -75,14 +75,14 @@ class CheckedMoves:
         )
 
     def illegal(self) -> list[tuple[int, str]]:
-        """The rows of the moves that do not change the board, each with the reason."""
+        """Return the rows of the moves that do not change the board, each with the reason."""
         return [
             (row, f"{MOVE_NAMES[self.moves.moves[row]]} does not change the board")
             for row in np.flatnonzero(~self.legal).tolist()
         ]
 
     def broken(self) -> list[tuple[int, str]]:
-        """The rows of the moves that cannot have been played, each with the reason."""
+        """Return the rows of the moves that cannot have been played, each with the reason."""
         cells = [
             (row, f"cell {self.moves.cells[row]} is neither the new tile's nor the last placed tile's")
             for row in np.flatnonzero(self.legal & ~self.new & ~self.last).tolist()

@@ -109,7 +109,7 @@ def fault_of(line: bytes) -> str:
 
 
 def written(moves: LoggedMoves) -> bytes:
-    """The lines of moves."""
+    """Return the lines of moves."""
     lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are removed below
     lines[:, 0] = ord("r")
     lines[:, 1:49] = _SHOWN[moves.boards].reshape(-1, 48)

@@ -94,8 +94,8 @@ def test_a_game_starts_from_a_board_that_is_given() -> None:
         ({"board": np.arange(1, 17)}, "must have a legal move"),
         ({"game": 3.7}, "must be a whole number"),
         ({"game": [1, 2]}, "must be a whole number"),
-        ({"game": -1}, "is negative"),
-        ({"game": 2**63}, r"above 2\*\*63 - 1"),
+        ({"game": -1}, "must not be negative"),
+        ({"game": 2**63}, r"at most 2\*\*63 - 1"),
     ],
 )
 def test_a_wrong_start_is_refused_and_the_game_goes_on(options: dict[str, object], message: str) -> None:

@@ -90,7 +90,7 @@ def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path) -> None:
     assert [file.name for file in log_files(tmp_path)] == ["a.txt.gz", "b.txt"]
     assert log_files(tmp_path / "b.txt") == [tmp_path / "b.txt"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(LogError, match="contains no play log"):
+    with pytest.raises(LogError, match="must contain play logs"):
         log_files(tmp_path / "empty")
     with pytest.raises(LogError, match="there is no"):
         log_files(tmp_path / "missing")

@@ -91,6 +91,6 @@ def picture(svg: bytes, title: str, text: str) -> ET.Element:
 
 
 def html(head: ET.Element, body: ET.Element) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     page = make("html", head, body, lang="en")
     return "<!doctype html>\n" + ET.tostring(page, encoding="unicode", method="html") + "\n"

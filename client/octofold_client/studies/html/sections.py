@@ -60,7 +60,7 @@ KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("
 
 
 def sections_of(parts: Sequence[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
-    """The sections about evaluations, and about their comparison."""
+    """Return the sections about evaluations, and about their comparison."""
     drawn = figures([(part.name, part.evaluation) for part in parts], COMPACT)
     several = len(parts) > 1
     return [
@@ -97,7 +97,7 @@ def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Ele
 
 
 def _league(contest: Contest, parts: Sequence[EvaluationPart]) -> list[ET.Element]:
-    """The league table, the forest plot and the differences."""
+    """Return the league table, the forest plot and the differences."""
     colors = {part.folder: index for index, part in enumerate(parts)}
     head, *rows = league_rows(contest)
     chips = [_chip(colors[standing.side.folder]) for standing in contest.ranked]
