@@ -52,7 +52,7 @@ def main() -> None:
 
 @contextmanager
 def opened(browser: Browser, address: str, out: Path) -> Iterator[Page]:
-    """The page at an address, of which a picture is taken at the end."""
+    """Open the page at an address, and save a picture of it at the end."""
     page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
     page.set_default_timeout(PATIENCE_MS)
     page.goto(address)

@@ -33,7 +33,7 @@ class Episode:
     """One game, finished or still running, with all data to replay it."""
 
     game: int
-    """Index of the game among those of its seed."""
+    """Index of the game among the games of its seed."""
     seed: int
     largest_exponent: int
     """The game ends when its board holds a larger exponent."""

@@ -49,7 +49,7 @@ class Positions:
     """Positions of finished games; row `i` of each array belongs to the same position."""
 
     games: NDArray[np.int64]
-    """`[P]`: index of the game among those of its seed."""
+    """`[P]`: index of the game among the games of its seed."""
     numbers: NDArray[np.int64]
     """`[P]`: number of moves made before the position."""
     left: NDArray[np.int64]

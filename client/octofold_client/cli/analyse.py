@@ -53,7 +53,7 @@ PAGE = "http://127.0.0.1:8000/"
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, HtmlFlag, JudgeFlags):
-    """Its options."""
+    """Options of `octofold analyse`."""
 
     folder: Path = argument("FOLDER", "result folder")
     last: int = option(50, "number of last moves of each game to examine", 1, MOST_GAMES, metavar="K")

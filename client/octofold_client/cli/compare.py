@@ -54,7 +54,7 @@ _LONGEST_NAME = 100
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
-    """Its options."""
+    """Options of `octofold compare`."""
 
     sides: list[str] = argument(
         "A B", "result folders, or models, NAME or NAME:VERSION; --player adds local players", words="*"
@@ -66,10 +66,10 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     until_decided: bool = option(
         False,
-        "play until the interval of every difference excludes zero; it is valid at any time",
+        "play until the interval of every difference excludes zero; the intervals are valid at any time",
         begins="play until it is decided\n"
-        "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
-        "result folders, and then play no games.",
+        "The answer is wrong in at most 5% of the runs, even if you stop early. The margins also accept two "
+        "result folders, and then no games are played.",
     )
     no_worse_than: Percentage | None = option(
         None,
@@ -78,7 +78,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     equal_within: Percentage | None = option(
         None,
-        "play until both are shown to be equal within X%, or one is shown to be worse",
+        "play until A and B are shown to be equal within X%, or one is shown to be more than X% worse",
         alone="margin",
     )
     better_than: PercentageOrNone | None = option(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # an extra
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
-    """Its options."""
+    """Options of `octofold evaluate`."""
 
     models: Names = option(
         [],
@@ -41,8 +41,8 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
     ray: str | None = option(
         None,
-        "play the games in tasks of this Ray cluster, which ask the servers of --target; without an address, "
-        "the cluster of this machine",
+        "play the games in tasks of this Ray cluster (default: the cluster of this machine); the "
+        "tasks call the servers of --target",
         metavar="HOST:PORT",
         const="auto",
         begins="spreading over a Ray cluster",

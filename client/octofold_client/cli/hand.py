@@ -26,7 +26,7 @@ _RESIZE_SECONDS = 0.5
 
 @dataclass(kw_only=True)
 class Options(JudgeFlags):
-    """Its options."""
+    """Options of `octofold hand`."""
 
     seed: Seed | None = option(
         None,
@@ -42,7 +42,7 @@ def hand(options: Options) -> None:
 
     Raises:
         EvaluationError: this is not a terminal, or the folder contains games of another seed or player.
-        OctofoldError: a server that was named cannot be reached, or does not have the model.
+        OctofoldError: the named server cannot be reached, or does not have the model.
     """
     console = _full_screen()
     folder = ResultFolder(options.out)
@@ -97,7 +97,7 @@ class _Games:
         return self._game
 
     def save(self) -> None:
-        """Save the unfinished games, so that nothing is lost however the program ends."""
+        """Save the unfinished games, so that nothing is lost if the program ends."""
         self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
@@ -167,9 +167,9 @@ def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints and says what it "
-    "thinks of each move: that of --judge, or the server's default model if a server answers. Every game is "
-    "kept; the same command continues an unfinished one.",
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints "
+    "and comments on each move: that of --judge, or the server's default model if a server answers. "
+    "Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,
     examples=(

@@ -16,7 +16,7 @@ HTML_FILE = "report.html"
 
 @dataclass(kw_only=True)
 class HtmlFlag:
-    """The flag."""
+    """The flag `--html`."""
 
     html: bool = option(
         False,

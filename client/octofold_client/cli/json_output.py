@@ -17,7 +17,7 @@ Files: TypeAlias = dict[str, str | list[str]]
 
 @dataclass(kw_only=True)
 class JsonFlag:
-    """The flag."""
+    """The flag `--json`."""
 
     json: bool = option(
         False, "print one JSON object on standard output and nothing else there (docs/commands.md)"

@@ -112,17 +112,18 @@ CallForm = Annotated[Form, Kind(Form.parse, "a form", "FORM", is_plain=True)]
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, ModelFlags, ServerFlags):
-    """Its options."""
+    """Options of `octofold loadtest`."""
 
     concurrency: Callers = option(
         [1, 2, 4, 8, 16, 32, 64, 128],
-        "closed loop: number of callers, each of which sends its next call after an answer. A number, a list "
-        "such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
+        "number of callers (closed loop): each waits for an answer before its next call. Give a number, a "
+        "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
         alone="load",
     )
     rate: Rates = option(
         [],
-        "open loop: calls per second, sent at even distances without waiting for answers; levels as above",
+        "calls per second (open loop), sent at even intervals without waiting for answers; levels as for the "
+        "closed loop",
         alone="load",
     )
     slo: Slo | None = option(

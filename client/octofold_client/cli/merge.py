@@ -18,7 +18,7 @@ from octofold_client.terminal.display import count_on, display_on
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, LuckFlag):
-    """Its options."""
+    """Options of `octofold merge`."""
 
     folders: list[Path] = argument("DIR", "result folder of a slice", words="+")
     out: Folder = option(..., "new folder for the whole evaluation (required)")

@@ -15,7 +15,7 @@ from octofold_client.wording import counted
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, ServerFlags):
-    """Its options."""
+    """Options of `octofold models`."""
 
 
 def models(options: Options) -> None:

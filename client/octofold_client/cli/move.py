@@ -35,7 +35,7 @@ _TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, ModelFlags, ServerFlags):
-    """Its options."""
+    """Options of `octofold move`."""
 
     board: list[str] = argument(
         "board",

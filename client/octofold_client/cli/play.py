@@ -24,7 +24,7 @@ from octofold_client.session import Games, Players
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, SliceFlag, GameFlags, ModelFlags):
-    """Its options."""
+    """Options of `octofold play`."""
 
     models: Folder = option(DEFAULT_MODELS, "model repository")
 
@@ -73,8 +73,8 @@ def _check_models(folder: Path) -> None:
 def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
     """Yield the folders to try in turn.
 
-    These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain the same
-    evaluation, not yet finished.
+    These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain this
+    evaluation unfinished.
     """
     if out:
         yield ResultFolder(out)

@@ -14,7 +14,7 @@ READY_SECONDS = 3.0
 
 @dataclass(kw_only=True)
 class Options(ServerFlags):
-    """Its options."""
+    """Options of `octofold ready`."""
 
 
 def ready(options: Options) -> None:

@@ -30,7 +30,7 @@ OVERLAY_FILE = "report-of-several.html"
 
 @dataclass(kw_only=True)
 class Options(JsonFlag, HtmlFlag, LuckFlag):
-    """Its options."""
+    """Options of `octofold report`."""
 
     folders: list[Path] = argument(
         "FOLDER",
@@ -52,7 +52,7 @@ def common_parent(folders: Sequence[Path]) -> Path:
 
 
 def report(options: Options) -> None:
-    """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
+    """Rebuild result and report of a folder, and its pictures with --plots, and print the table.
 
     Several folders are only shown in an HTML file.
 

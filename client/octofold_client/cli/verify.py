@@ -33,7 +33,7 @@ _BYTES_ALONE = 1 << 20
 
 @dataclass(kw_only=True)
 class Options(JsonFlag):
-    """Its options."""
+    """Options of `octofold verify`."""
 
     files: list[Path] = argument(
         "FILE", "replay file, play log, or folder that holds replays, logs or both", words="+"

@@ -1,6 +1,6 @@
 """Compares two players by their games: the average difference, the answer to a question, and both in words.
 
-Both have played the same games, which are compared one by one.
+Both players have played the same games. The games are compared one by one.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ from octofold_client.wording import counted, decimals_for
 class Comparison:
     """The comparison of two players over the games that both finished.
 
-    It has two differences. The plain one is that of the average scores; its interval is right for one look
-    after a number of games that was chosen beforehand. The capped one is that of the bets, which count scores
-    up to a cap; its interval is right at any look, and so are the answers to questions.
+    It has two differences. The plain difference is that of the average scores. Its interval is valid for one
+    check, after a number of games that was fixed beforehand. The capped difference is that of the bets, which
+    count scores up to a cap. Its interval is valid at any check, and so are the answers to questions.
     """
 
     first: Side

@@ -154,7 +154,7 @@ def play(
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
         on_lost: called with the index of a server that begins to fail and its error, if other servers are
             left.
-        on_left: called at the end, whatever its cause, with the games that have begun and not finished.
+        on_left: called at the end, also after an error, with the games that have begun and not finished.
         ask_again: when to ask a full or unavailable server again. After its last attempt, the same pause is
             repeated.
         patience_seconds: how long to ask an unavailable server again. The games end when all servers have

@@ -149,8 +149,8 @@ class AdjustedAverage:
         if not (times := worth_in_words(self.worth)):
             return ""
         return (
-            f"Without the luck of the tiles, by the values of {self.values}, the games are worth {times} "
-            "as many."
+            f"The luck of the tiles is taken out by the values of {self.values}. The interval is as "
+            f"narrow as with {times} the games."
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """Summarizes finished games: averages and shares with 95% intervals.
 
-The intervals of the averages are Student's, that of the median lies between order statistics, and those of
-shares are Wilson's. `tables.py` formats the figures.
+Averages have Student's intervals, the median an interval between order statistics, and shares Wilson's
+intervals. `tables.py` formats the figures.
 """
 
 from collections.abc import Iterable, Sequence

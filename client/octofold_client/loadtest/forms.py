@@ -118,7 +118,7 @@ async def _one_call(
 
 
 class _Stream:
-    """One stream for all calls. It begins with the first call. If it ends, the next call begins a new one."""
+    """One stream for all calls. It begins with the first call, and again if it has ended."""
 
     def __init__(self, method: Any, task: Task) -> None:
         self._method, self._task = method, task

@@ -1,7 +1,7 @@
 """Generates the load in one process: closed and open loops on an event loop.
 
-All times are those of the event loop: of `time.monotonic`, which all processes of a machine share, unless the
-loop has a clock of its own.
+All times are on the clock of the event loop: `time.monotonic`, which all processes of a machine share, unless
+the loop has its own clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
 LATE_SECONDS = 0.001
-"""A call of an open loop counts as late if it is sent this long after its intended time."""
+"""A call of an open loop counts as late if it is sent later than this after its intended time."""
 PAUSE_SECONDS = 0.1
 """Pause of a closed loop's caller after a failure, so that it does not flood the server."""
 

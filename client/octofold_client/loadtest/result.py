@@ -1,4 +1,4 @@
-"""The result of a load test, which docs/loadtest.md describes field by field, and its tables."""
+"""The result of a load test, which docs/loadtest.md describes field by field, and the tables made from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Limit(Struct):
     """The highest allowed latency at a percentile, such as p99=20ms."""
 
     percentile: float
-    """Above 0; 100 is the maximum."""
+    """The percentile, above 0; 100 is the maximum."""
     milliseconds: float
     highest_rate: float | None = None
     """The result of a search; None if no rate keeps the limit, or if the search has not ended."""

@@ -56,8 +56,9 @@ class LoadTestRun:
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
         """Measure a load until three windows agree, or for the maximum number of windows.
 
-        In a search, three windows in a row that exceed the limit end the step. Without a limit, the step goes
-        on while calls wait and the last windows contain no ended call: they show nothing about the server.
+        In a search, three windows in a row that exceed the limit end the step. Without a limit, the step
+        continues while calls wait and no call has ended in the last windows, which show nothing about the
+        server.
 
         Args:
             load: the load.
@@ -110,7 +111,7 @@ def highest_rate(first: float, is_kept: Callable[[float], bool]) -> float | None
     """Return the highest rate that keeps a limit, or None.
 
     The search doubles or halves the rate, starting at `first`, until one rate kept the limit and one failed.
-    Then it tries their geometric mean again and again.
+    Then it repeatedly tries their geometric mean.
     """
     kept: float | None = None
     failed: float | None = None

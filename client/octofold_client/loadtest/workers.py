@@ -117,6 +117,6 @@ async def _generate(pipe: Connection, task: Task) -> None:
         pipe.send("connected")
         share = pipe.recv()
         load = loop.create_task(generate(ask, task.boards, task.form.boards, share, report))
-        loop.add_reader(pipe.fileno(), stop)  # from now on, only the end of the pipe can arrive
+        loop.add_reader(pipe.fileno(), stop)  # from now on, the pipe only signals its end
         with suppress(asyncio.CancelledError):
             await load

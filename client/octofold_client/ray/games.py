@@ -68,7 +68,7 @@ class RayCluster:
             largest_exponent: a game ends when it exceeds this exponent.
             remark: called with a message for people.
             check: called at least every 0.2 s; an exception from it ends the games.
-            on_left: called at the end, whatever its cause, with the games that have begun and not finished.
+            on_left: called at the end, also after an error, with the games that have begun and not finished.
 
         Raises:
             EvaluationError: a node has another player.

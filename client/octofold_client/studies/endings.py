@@ -81,7 +81,7 @@ class Verdicts:
         index = np.arange(len(rows))
         best = opinion.values[index, opinion.choices]
         self.choices[rows], self.values[rows] = opinion.choices, opinion.values
-        # A vote may choose a move without the largest probability; a negative cost means nothing then.
+        # A vote may choose a move without the largest probability; a negative cost then has no meaning.
         self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
 
 
@@ -146,7 +146,7 @@ class JudgeName:
 
     name: str
     unit: str
-    """Unit of its values."""
+    """Unit of the judge's values."""
     sha256: str | None
 
 

@@ -60,7 +60,7 @@ class HandGame:
 
     @property
     def number(self) -> int:
-        """Index of the game among those of its seed."""
+        """Index of the game among the games of its seed."""
         return self._episode.game
 
     @property

@@ -12,7 +12,7 @@ from octofold_game.commands.suggestions import did_you_mean
 
 WRONG_COMMAND_LINE = 2
 """Exit code for a wrong command line."""
-_LONGEST_WORD = 100  # of what was typed, in an error
+_LONGEST_WORD = 100  # maximum characters of a typed word in an error
 
 
 class Parser(argparse.ArgumentParser):

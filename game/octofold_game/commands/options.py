@@ -30,7 +30,7 @@ from octofold_game.commands.suggestions import did_you_mean
 
 _LONGEST_VALUE = 100  # characters of a wrong value in an error
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
-_MOST_DIGITS = 20  # of 2**64 - 1; int() raises an error of its own above 4,300
+_MOST_DIGITS = 20  # 2**64 - 1 has 20; int() raises its own error above 4,300 digits
 
 Options = TypeVar("Options")
 
@@ -167,7 +167,7 @@ def option(
 
     Args:
         default: value of an option that is not given; `...` if the option is required.
-        help: help text: what the option does.
+        help: help text, which begins with what the option does.
         minimum: the smallest number that is allowed.
         maximum: the largest number that is allowed.
         flag: flag of the option; empty for the name of the field.

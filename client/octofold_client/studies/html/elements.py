@@ -1,4 +1,4 @@
-"""Elements of HTML. Text becomes text and never markup, whatever the name of a model contains."""
+"""Elements of HTML. Text becomes text and never markup, even if the name of a model contains markup."""
 
 import base64
 import re
@@ -14,8 +14,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> ET.Element:
     """Make an element. `tag` may include classes, such as "div.wide".
 
-    None as an attribute leaves it out, True makes an empty attribute. An underscore at the end of an
-    attribute's name is dropped, and others become hyphens.
+    An attribute that is None or False is left out; True makes an empty attribute. An underscore at the end of
+    an attribute's name is dropped, and others become hyphens.
     """
     name, *classes = tag.split(".")
     element = ET.Element(name)

@@ -52,7 +52,7 @@ CAPTIONS = {
     "agreement": ("Moves that the judge would make, too", "Lines are 95% intervals."),
     "cost": (
         "What a move costs on average",
-        "The judge's value of its own move, less its value of the move that was made.",
+        "The judge's value of its own move, minus its value of the move that was made.",
     ),
 }
 """Title and explanation of each picture."""
