@@ -72,7 +72,7 @@ def analyse(options: Options) -> None:
         OctofoldError: a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
-    # Fail before minutes of work, not after them.
+    # Fail before the work, which takes minutes.
     options.check_html()
     with ExitStack() as stack:
         judge = options.judge_of(stack)

@@ -79,7 +79,7 @@ class CredentialFlags:
         """Return the credentials that the flags name.
 
         Raises:
-            UsageError: a client certificate without its key, or the other way round.
+            UsageError: only one of client certificate and key is given.
             InvalidRequest: the token is invalid.
             OSError: a file cannot be read.
         """

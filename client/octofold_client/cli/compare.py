@@ -134,7 +134,7 @@ def _check(options: Options, question: Question | None) -> None:
     """Check that the flags fit each other.
 
     Raises:
-        UsageError: they do not.
+        UsageError: the flags do not fit each other.
     """
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
@@ -226,7 +226,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
             return _play_games(options, games, players, question), folder
         except OctofoldError:
             if server:
-                server.check()  # if the server died, its log says more than the error of the call
+                server.check()  # a dead server's log explains more than the error of the call
             raise
 
 

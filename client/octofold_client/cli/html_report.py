@@ -25,7 +25,7 @@ class HtmlFlag:
     )
 
     def check_html(self) -> None:
-        """Check before long work that `--html` can be written.
+        """Check that `--html` can be written, before long work begins.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.

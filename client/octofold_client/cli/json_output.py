@@ -20,7 +20,7 @@ class JsonFlag:
     """The flag `--json`."""
 
     json: bool = option(
-        False, "print one JSON object on standard output and nothing else there (docs/commands.md)"
+        False, "print one JSON object and nothing else on standard output (see docs/commands.md)"
     )
 
 

@@ -38,7 +38,7 @@ def _find(
 ) -> _Named:
     """Return the local player of a spec, or a model of the server, NAME or NAME:VERSION.
 
-    The name of a player that needs options, without options, is a model of the server if a server has it.
+    A player's name without its required options means a model of the server, if the server has it.
     """
     unfit = None
     if is_spec(who):

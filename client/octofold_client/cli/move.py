@@ -1,7 +1,7 @@
 """`octofold move`: prints the next move for a board, or for each board of a file.
 
 Boards are sixteen exponents or tiles, in one line or in four lines of four. Spaces, commas, semicolons,
-slashes and brackets separate the cells, as people, spreadsheets, numpy and JSON write them.
+slashes and brackets separate the cells, so the formats of spreadsheets, numpy and JSON work.
 """
 
 import math
@@ -27,7 +27,7 @@ from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
 _SMALL = 0.01
-"""Smaller values of players, such as chances of success, are printed with two significant digits."""
+"""Values of players below this limit, such as chances of success, are printed with two significant digits."""
 _SMALL_DIGITS = 2
 _SEPARATORS = re.compile(r"[\s,;/\[\]\"\ufeff]+")
 _TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))

@@ -33,7 +33,7 @@ class LocalContender:
         own = getattr(player, "sha256", None)
         self.player = player
         self.names_itself = own is not None
-        """Whether the player has its own digest. If so, its name is also complete."""
+        """Whether the player has its own digest, and therefore also a complete name."""
         self.package_version = package_version
         self.spec = spec
         # Computed before the games, because a player may learn or cache something in them.

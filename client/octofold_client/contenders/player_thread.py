@@ -17,8 +17,8 @@ from octofold_client.wording import counted
 BOARDS_AT_ONCE = 32
 """Maximum number of boards in a slice. A search of many boards may take minutes, and stops between slices."""
 _SLICE_SECONDS = 3.0
-"""Slices that take longer become smaller, but each core keeps a board. They do not shrink sooner, because a
-network takes longer for each board of a small slice."""
+"""Time limit for a slice. Slower slices become smaller, but each core keeps a board. They do not shrink
+sooner, because a network takes longer for each board of a small slice."""
 
 
 class PlayerThread:

@@ -40,12 +40,12 @@ class ServedModel:
 
     @property
     def is_player(self) -> bool:
-        """Whether it is a player and not a network."""
+        """Whether the version is a player, not a network."""
         return self.version.card is not None and self.version.card.player is not None
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of the model vote, instead of averaging. Assumed of a network without a card."""
+        """Whether the views of the model vote, instead of averaging; true for a network without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
@@ -72,7 +72,7 @@ class ServedModel:
         """Return the answer if this version's files made it.
 
         Raises:
-            OtherEvaluation: other files of the same name and version made it.
+            OtherEvaluation: other files of the same name and version made the answer.
         """
         if (answer.precision, answer.digest) == self._made_by:
             return answer

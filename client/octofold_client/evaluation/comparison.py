@@ -33,7 +33,7 @@ class Comparison:
     first: Side
     second: Side
     first_scores: NDArray[np.int64]
-    """`[N]`; element `i` of both arrays is the same game."""
+    """`[N]`: scores of the first player. Element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
     """Why nothing is compared: a side lacks games. Empty if no side does."""
@@ -43,13 +43,13 @@ class Comparison:
     bets: Bets | None
     """The bets of the sequential test. None for too few games, and in a league that is checked only once."""
     bets_interval: Interval | None
-    """95% interval of the capped difference, valid at any look."""
+    """95% interval of the capped difference, valid at any check."""
     stopped: bool = False
     """Whether the results decided on the number of games."""
     question: Question | None = None
     """The question; None asks which player is better."""
     finding: Finding | None = None
-    """The answer to the question; None without one, and for too few games."""
+    """The answer to the question; None without a question, and for too few games."""
     capped: bool = True
     """Whether the bets count scores only up to a cap."""
     corrected_for: int = 1
@@ -78,9 +78,9 @@ class Comparison:
             second: the second player.
             stopped: whether the results decided on the number of games.
             question: the question about the two players.
-            cap: the largest score that counts in bets, from `sequential.cap_of`; None for all.
-            pairs: number of comparisons that are made. If there are more than one, the plain interval is left
-                to `contest.pair_differences`.
+            cap: the largest score that counts in bets, from `sequential.cap_of`; None if all scores count.
+            pairs: number of comparisons. If it is above 1, `contest.pair_differences` computes the plain
+                interval.
         """
         unfinished = [side for side in (first, second) if not side.finished]
         ours, theirs = (np.array(list(side.scores.values()), np.int64) for side in (first, second))
@@ -96,7 +96,7 @@ class Comparison:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
                 interval = difference_interval(theirs - ours)
-                # Where few games differ, no interval is right; without their luck, all differ.
+                # If few games differ, no interval is valid. Without luck, all games differ.
                 if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
                     adjusted = difference_interval(theirs_left - ours_left)
@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Average difference in score, second minus first; only if both are finished."""
+        """Average difference in score, second minus first; only valid if both players are finished."""
         return float(np.mean(self.second_scores) - np.mean(self.first_scores))
 
     @property
@@ -273,7 +273,7 @@ class Comparison:
         games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
-            return f"The bets tell nothing, because {self.first.name} scores nothing that counts."
+            return f"The bets give no result, because no score of {self.first.name} counts."
         return f"An answer takes more than {counted(least, 'game')}."
 
     @property

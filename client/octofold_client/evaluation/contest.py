@@ -56,7 +56,7 @@ class Contest:
     """Two or more players, compared with each other."""
 
     standings: tuple[Standing, ...]
-    """In the order in which the players were given."""
+    """One row for each player, in the given order."""
     pairs: tuple[Comparison, ...]
     """The comparison of each pair of players, in the order of `itertools.combinations`."""
 
@@ -151,7 +151,7 @@ def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list
 
 
 def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int, int] | None]:
-    """Return the ranks that each player can have among those that are finished; None for the others.
+    """Return the possible ranks of each finished player; None for the others.
 
     A player ranks below everyone who is clearly better and above everyone who is clearly worse. If the
     intervals of all pairs are valid together, so are these ranks (Mogstad, Romano, Shaikh and Wilhelm,
@@ -196,7 +196,7 @@ def _player(standing: Standing) -> dict[str, Any]:
 
 CONFIDENCE = 0.95
 DRAWS = 20_000
-"""Random draws. Another random generator moves the limits by about 0.5% of their distance."""
+"""Number of random draws. Another random generator moves the limits by about 0.5% of their distance."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from octofold_client.wording import aligned, decimals_for, listed
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
 
 Rows = list[tuple[str, ...]]
-"""The cells of a table; the first row are its headings."""
+"""The cells of a table; the first row contains its headings."""
 _MOST_NAMED = 3
 """Maximum number of pairs that a sentence names."""
 

@@ -31,7 +31,7 @@ def seconds_left(
     is at least that of the longest game, if each game keeps its share of the pace.
 
     Args:
-        finished: how many finished games had each length, in moves.
+        finished: number of finished games by their length in moves.
         ages: `[R]`: moves made by the running games.
         waiting: number of games that have not begun.
         moves_per_second: present pace of all running games together, above 0.

@@ -14,7 +14,7 @@ Z = 1.959963984540054
 FEWEST = 10
 """Minimum number of games for an interval of an average."""
 _FEW = 1_000
-"""Maximum number of values for which the probability of the middle rank is computed from whole numbers."""
+"""Up to this number of values, the probability of the middle rank is computed with whole numbers."""
 
 
 def standard_error(values: ArrayLike) -> float | None:
@@ -92,7 +92,7 @@ def _rank_of_median(n: int) -> int:
         return -1
     rank = n // 2
     probability = _probability_of_middle(n)
-    # P(at most rank): a half, and for even n also half of the middle.
+    # P(at most rank): one half, plus half of the middle for even n.
     tail = 0.5 + (probability / 2 if n % 2 == 0 else 0.0)
     while tail > 0.025:
         tail -= probability
@@ -138,6 +138,6 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
 def _wilson(share: float, n: float) -> Interval:
     center = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
     margin = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-    # Rounding would leave 3e-18 at 0, and may end below 1.
+    # Exact limits: rounding would give 3e-18 instead of 0, or less than 1.
     low = max(0.0, center - margin) if share > 0 else 0.0
     return low, min(1.0, center + margin) if share < 1 else 1.0

@@ -1,7 +1,7 @@
 """Writes the games in progress into a file beside the results, so that others can watch an evaluation.
 
-The page of `octofold-serve` reads it, and so may any program. It is replaced as a whole twice a second,
-so a reader never sees half of it.
+The page of `octofold-serve` reads the file; other programs can, too. The file is replaced as a whole twice a
+second, so a reader never sees half of it.
 """
 
 import json
@@ -29,7 +29,7 @@ MAX_SCORES = 4096
 
 
 class LiveFile:
-    """Writes the file while an evaluation goes on; a context manager.
+    """Writes the file of running games during an evaluation; a context manager.
 
     The last file, written when the block ends, contains no running game. An evaluation that never began does
     not write the file, which may belong to another evaluation.
@@ -93,7 +93,7 @@ class LiveFile:
         """Write the file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         (before, moves), (now, moves_now) = self._marks[0], self._marks[-1]
         content: dict[str, Any] = {

@@ -1,9 +1,9 @@
 """Plays many games at once against one or more servers, so that neither side waits for the other.
 
 The games are split into groups, two for each server. While a server answers one group, the client makes the
-moves of another and sends its next boards, so that a batch always waits at each server. A group goes to any
-free server, so a faster server answers more groups. If a server fails, the others continue its games, and it
-is asked again after some seconds. A game depends only on its seed, its index and the player.
+moves of another and sends its next boards, so that each server always has a waiting batch. A group goes to
+any free server, so a faster server answers more groups. If a server fails, the others continue its games, and
+the client tries it again after some seconds. A game depends only on its seed, its index and the player.
 """
 
 import math
@@ -255,7 +255,7 @@ class _Table:
             answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
 
     def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, PendingMoves]:
-        """Wait for the answer to any group, and ask servers again in the meantime."""
+        """Wait for the answer to any group, and retry failed servers in the meantime."""
         while True:
             self.send()
             try:

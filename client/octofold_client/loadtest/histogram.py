@@ -22,7 +22,7 @@ class Histogram:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        """Counts by the largest value of each bucket."""
+        """Number of values by the largest value of their bucket."""
         self.count = 0
         self.sum = 0
         self.max = 0

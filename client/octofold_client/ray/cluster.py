@@ -27,7 +27,7 @@ def connected(address: str) -> Iterator[None]:
 
     Args:
         address: HOST:PORT of the head node, or "auto" for the cluster of this machine. A program that is
-            is already connected stays connected.
+            already connected stays connected.
 
     Raises:
         ClusterError: no cluster answers, or its versions of Ray or Python differ from ours.

@@ -46,7 +46,7 @@ class AsyncClient:
 
     @property
     def target(self) -> str:
-        """Address of the server, or addresses."""
+        """Address of the server, or addresses separated by commas."""
         return self._calls.target
 
     async def next_move(
@@ -92,7 +92,7 @@ class AsyncClient:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: it did not do so in time.
+            Unavailable: the server did not do so in time.
         """
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 

@@ -22,19 +22,19 @@ class NextMove:
     queue_us: int
     """As in `NextMoves`, for the call that carried this board with the boards of other threads."""
     inference_us: int
-    """As in `NextMoves`."""
+    """See `NextMoves.inference_us`."""
     values: NDArray[np.float32] | None = None
     """`[4]`: the value of each move to a player, as in `NextMoves`; None from a network."""
     depth: int | None = None
-    """As in `NextMoves`."""
+    """See `NextMoves.depth`."""
     positions: int | None = None
-    """As in `NextMoves`."""
+    """See `NextMoves.positions`."""
     value: float | None = None
-    """As in `NextMoves`."""
+    """See `NextMoves.value`."""
     precision: str = ""
-    """As in `NextMoves`."""
+    """See `NextMoves.precision`."""
     digest: int = 0
-    """As in `NextMoves`."""
+    """See `NextMoves.digest`."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Client:
 
     @property
     def target(self) -> str:
-        """Address of the server, or addresses."""
+        """Address of the server, or addresses separated by commas."""
         return self._calls.target
 
     def next_move(
@@ -249,7 +249,7 @@ class Client:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: it did not do so in time.
+            Unavailable: the server did not do so in time.
         """
         self._converse(self._calls.wait_until_ready(timeout_seconds))
 

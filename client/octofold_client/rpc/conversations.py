@@ -95,9 +95,9 @@ class Calls:
     target: str
     """Addresses of the servers, as in `targets`."""
     model: str = ""
-    """Empty for the server's default model."""
+    """Name of the model; empty for the server's default model."""
     version: str = ""
-    """Empty for the newest ready version."""
+    """Version of the model; empty for the newest ready version."""
     timeout_seconds: float = 60.0
     """Deadline of a call, including its retries; infinity for none."""
     retry: RetryPolicy = DEFAULT_RETRY
@@ -107,7 +107,7 @@ class Calls:
     def __post_init__(self) -> None:
         addresses_of(self.target)
         if math.isnan(self.timeout_seconds):
-            raise InvalidRequest("timeout_seconds must be a number, got {self.timeout_seconds}")
+            raise InvalidRequest(f"timeout_seconds must be a number, got {self.timeout_seconds}")
 
     def override(
         self,
@@ -209,7 +209,7 @@ class Calls:
         """Ask for the server's health until it reports SERVING.
 
         Raises:
-            Unavailable: it did not do so in time.
+            Unavailable: the server did not do so in time.
         """
         end = time.monotonic() + timeout_seconds
         last = "no answer"

@@ -42,4 +42,4 @@ NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """Policy for the first call to a server, which must fail soon if no server answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
-"""Policy for a server that plays games. It sets the pauses; the patience of an evaluation sets the end."""
+"""Policy for a server that plays games. It sets the pauses; the patience of an evaluation sets the limit."""

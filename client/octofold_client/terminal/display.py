@@ -54,7 +54,7 @@ class Display(ABC):
         self._next_show = clock()
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Call `status` and show the result if the last one was shown long enough ago."""
+        """Call `status` and show the result, if the last status was shown long enough ago."""
         now = self._clock()
         if now >= self._next_show:
             self._next_show = now + self.interval_seconds
@@ -139,7 +139,7 @@ def display_on(console: Console) -> Display:
 
 @contextmanager
 def count_on(display: Display, total: int | None, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` are done (None: unknown); the block calls what it yields with numbers."""
+    """Show how many of `total` are done (None: unknown). Yield a function that counts further ones."""
     done = 0
 
     def status() -> Status:

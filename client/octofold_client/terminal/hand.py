@@ -41,7 +41,7 @@ class HandGame:
     """
 
     def __init__(self, episode: Episode) -> None:
-        """Continue a game."""
+        """Continue a recorded game."""
         self._episode = episode
         walk = Walk.of(episode)
         self._log = bytearray(episode.moves)
@@ -75,7 +75,7 @@ class HandGame:
 
     @property
     def moves(self) -> int:
-        """Number of moves made."""
+        """Number of moves so far."""
         return len(self._log)
 
     @property

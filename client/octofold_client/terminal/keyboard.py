@@ -42,7 +42,7 @@ class Keyboard:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def suspend(self) -> None:
-        """Stop this process and those of its group, as Ctrl-Z does, until the shell continues them."""
+        """Stop this process and its group, as Ctrl-Z does, until the shell continues them."""
         self.__exit__()
         os.kill(0, signal.SIGTSTP)
         self.__enter__()

@@ -89,7 +89,7 @@ class EvaluationProgress:
 
     @property
     def status(self) -> Status:
-        """All figures, for the display."""
+        """The current figures for the display."""
         facts = (
             f"{self.running:,} running",
             f"{self.moves_per_second:,.0f} moves/s",

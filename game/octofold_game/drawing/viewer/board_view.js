@@ -40,7 +40,7 @@ export class BoardView {
   /**
    * Show a move: slides, merges and the new tile.
    *
-   * @param {{steps: object[], spawn: object}} played what `Game.play` returned
+   * @param {{steps: object[], spawn: object}} played the result of `Game.play`
    * @param {number[]} board after it
    */
   move({ steps, spawn }, board) {

@@ -14,7 +14,7 @@ import { SpeedControl } from "./speed_control.js";
 const STEPS = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
 
 export class GameViewer {
-  /** @param {{onSeek?: (move: number) => void}} options told of every position that is shown */
+  /** @param {{onSeek?: (move: number) => void}} options called for every shown position */
   constructor({ onSeek = () => {} } = {}) {
     this._onSeek = onSeek;
     Object.assign(this, { moves: [], boards: [], scores: [], at: 0 });

@@ -40,8 +40,9 @@ export const mostOf = ({ unit }) => MOST[unit];
  *
  * @param {object} model
  * @param {import("./server.js").Answer} answer
- * @returns {{scale: Scale, values: number[], isWhole: boolean}|null} `-Infinity` for moves that are not legal;
- *   `isWhole`: the values themselves, not only their differences from the best; null for a model without values
+ * @returns {{scale: Scale, values: number[], isWhole: boolean}|null} `-Infinity` for moves that are not
+ *   legal; `isWhole`: whether these are the values themselves, not only their differences from the best; null
+ *   without values
  */
 export function worthOf(model, answer) {
   const scale = scaleOf(model);
@@ -66,7 +67,7 @@ export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - va
  *
  * @param {{scale: Scale, values: number[], isWhole: boolean}} worth
  * @param {number} score of the board
- * @param {number} usual the average score of the judge, for a judge without whole values
+ * @param {number} usual the average score of the judge, used without complete values
  */
 export function costlyFrom({ scale, values, isWhole }, score, usual) {
   const most = mostOf(scale);

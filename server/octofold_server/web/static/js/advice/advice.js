@@ -21,9 +21,10 @@ export class Advice {
    * @param {HTMLElement} root
    * @param {object} source of moves
    * @param {import("../ask/models.js").Models} models that are ready
-   * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement, hidesBy?: string}} options the listener
-   *   is told when another model or judge is chosen; the judge at the start; where the choosers are, if not above the
-   *   advice; the key under which the browser keeps that the user has hidden the advice, if that can be done
+   * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement, hidesBy?: string}} options
+   *   `onModels` is called when another model or judge is chosen; `judge` is the initial judge; `choosers`
+   *   holds the choosers if they are not above the advice; `hidesBy` is the storage key for whether the user
+   *   has hidden the advice, if hiding is possible
    */
   constructor(root, source, models, { onModels = () => {}, judge, choosers = root, hidesBy } = {}) {
     this._source = source;
@@ -116,8 +117,8 @@ export class Advice {
    *
    * @param {number[]} board
    * @param {number} played the move that was made on it; -1 for none
-   * @param {{aloud?: boolean}} options whether the user wants to know, even if the advice is hidden: a screen reader
-   *   says the verdict
+   * @param {{aloud?: boolean}} options `aloud`: announce the verdict to screen readers, even if the advice is
+   *   hidden
    */
   async ask(board, played = -1, { aloud = false } = {}) {
     const number = (this._number += 1);

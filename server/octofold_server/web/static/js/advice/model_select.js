@@ -10,9 +10,9 @@ let count = 0;
  *
  * @param {string} title
  * @param {import("../ask/models.js").Models} models
- * @param {{none?: string, on: () => void, first?: object, without?: () => object|undefined}} options the text for no
- *   model; the listener, told of every other choice, also if a model has gone; the model at the start; a model that
- *   may not be chosen, because no model judges itself
+ * @param {{none?: string, on: () => void, first?: object, without?: () => object|undefined}} options `none`
+ *   is the text for no model; `on` is called after every change, also if a model was removed; `first` is the
+ *   initial model; `without` returns a model that cannot be chosen, because no model judges itself
  * @returns {{label: HTMLElement, chosen: object|undefined, update: () => void}} `update` after `without` has changed
  */
 export function modelSelect(title, models, { none, on, first, without = () => undefined }) {

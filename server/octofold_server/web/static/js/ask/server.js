@@ -26,23 +26,23 @@ export class Refused extends Error {
 export class Gone extends Error {}
 
 /**
- * @typedef {object} Answer what a model says about one board
+ * @typedef {object} Answer a model's answer for one board
  * @property {number} move 0 to 3; -1 if the game is over
  * @property {number[]} [probabilities] of the four moves; a network has them
  * @property {number[]} [votes] the number of views for each move
  * @property {boolean[]} legal
  * @property {number[]} [values] of the four moves, in the model's unit; a player has them
- * @property {number} [depth] how many moves deep a player searched
+ * @property {number} [depth] search depth of a player in moves
  * @property {number|null} [value] of the board, in the model's unit; a network with a value head has it
  * @property {number[][]|null} [views] each view's probabilities of the board's own moves
- * @property {string|null} [why_no_views] a clause, if there are none
+ * @property {string|null} [why_no_views] the reason for missing views, as a clause
  */
 
 /** A source of moves. */
 export class Server {
   /**
    * @param {{askToken: (wrong: boolean) => Promise<string|null>, onState: (gone: boolean) => void}} page asks for
-   *   a token, and is told when the server goes and comes back
+   *   a token; `onState` is called when the server goes and when it comes back
    */
   constructor({ askToken, onState }) {
     this._askToken = askToken;

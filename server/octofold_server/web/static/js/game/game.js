@@ -7,8 +7,8 @@ import { chooseSpawn, spawnStream } from "./spawns.js";
 export class Game {
   /**
    * @param {bigint} seed of the new tiles
-   * @param {{game?: number, start?: number[]}} options the number of the game among those of its seed; the board
-   *   to begin with instead of two tiles
+   * @param {{game?: number, start?: number[]}} options the number of the game among those of its seed; the
+   *   initial board instead of one with two tiles
    */
   constructor(seed, { game = 0, start } = {}) {
     this.seed = BigInt(seed);
@@ -40,8 +40,8 @@ export class Game {
    * Make a move.
    *
    * @param {number} move 0 to 3
-   * @returns {{steps: object[], reward: number, spawn: {cell: number, exponent: number}}|null} what happened;
-   *   null if the move is not legal
+   * @returns {{steps: object[], reward: number, spawn: {cell: number, exponent: number}}|null} the effects of
+   *   the move; null if it is illegal
    */
   play(move) {
     const { board, reward, legal, steps } = slide(this.board, move);

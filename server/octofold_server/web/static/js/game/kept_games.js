@@ -10,17 +10,17 @@ const LEFT_KEY = "octofold.game-left"; // the game that a tab left last, for ano
 const MOST = 5; // others: the one left last, and those with the most points
 
 /**
- * @typedef {object} KeptGame what is enough to go on with a game
+ * @typedef {object} KeptGame the data to continue a game
  * @property {string} id
  * @property {string} seed
  * @property {string} start the first board
- * @property {string} moves a digit for each
+ * @property {string} moves one digit for each move
  * @property {boolean} isHelped
  * @property {number} score
  * @property {number} at when the last move was made, in milliseconds
  */
 
-/** @returns {KeptGame[]} those of all tabs, the newest first */
+/** @returns {KeptGame[]} the games of all tabs, the newest first */
 export function keptGames() {
   return allStored(KEYS)
     .flatMap((text) => {

@@ -7,7 +7,7 @@ import { formatBoard } from "../../viewer/board_text.js";
  * An exercise for the notebook.
  *
  * @param {number[]} board
- * @param {{model: object, answer: object}} judged who says which move is best
+ * @param {{model: object, answer: object}} judged the adviser on the best move, and its answer
  * @param {string} source where the position comes from
  * @param {number} score of the board
  */

@@ -9,7 +9,7 @@ import { copyOnClick } from "../shell.js";
  * @param {HTMLElement} root
  * @param {import("../../viewer/game_viewer.js").GameViewer} viewer
  * @param {object} on listeners: `onFile` gets a file that was chosen, `onDispute` and `onMistake` a direction;
- *   `onPractise`, `onText` and `onGif` are told of their buttons
+ *   `onPractise`, `onText` and `onGif` are called by their buttons
  * @returns {object} the elements by name
  */
 export function replayLayout(root, viewer, on) {

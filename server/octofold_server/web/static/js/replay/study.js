@@ -10,14 +10,14 @@ const SEARCHED = 16; // boards in the first request to a player that searches, w
 const [FAST_MS, SLOW_MS] = [500, 1500]; // limits for larger and smaller requests
 
 /**
- * @typedef {object} Verdict what model and judge say about a move of a game
+ * @typedef {object} Verdict the opinions of model and judge on a move of a game
  * @property {number} played
  * @property {number} model its move
  * @property {number} judge its move; -1 without a judge
- * @property {number|null} cost what the move costs by the judge, or by the model if there is none; null without values
+ * @property {number|null} cost of the move by the judge, otherwise by the model; null without values
  * @property {number|null} costly the cost from which on it would be a mistake
  * @property {(number|null)[]|null} costs of all four moves
- * @property {number|null} value of the best move, if the values are whole
+ * @property {number|null} value of the best move, if the values are complete
  * @property {number|null} ratio of the value of the move to that of the best one
  * @property {number} [luck] of the tile after it, and `next`: see `addLuck`
  */
@@ -74,7 +74,7 @@ export async function study(source, { model, judge }, { boards, scores, moves },
  * value is 0, even with wrong values. `octofold_client/evaluation/luck.py` defines it in the same way.
  *
  * @param {object} source of moves
- * @param {object} judge that has whole values, in points
+ * @param {object} judge with complete values, in points
  * @param {{boards: number[][], moves: {move: number, cell: number, exponent: number}[]}} game
  * @param {Verdict[]} verdicts on all its moves
  * @param {{onProgress: (share: number) => void, isWanted: () => boolean}} watch
@@ -118,8 +118,8 @@ function valued(worth, played) {
  *
  * @param {Verdict[]} verdicts
  * @param {{model: object, judge?: object}} asked
- * @returns {object} moves, and those in whose place the model, the judge and both would have made another; `accuracy`
- *   from 0 to 100 and how it was computed; mistakes, if the judge has values
+ * @returns {object} the number of moves, and the numbers of moves with which the model, the judge and both
+ *   disagree; `accuracy` from 0 to 100 and its formula; mistakes, if the judge has values
  */
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;

@@ -11,7 +11,7 @@ const MIRRORED = 4;
 export class Editor {
   /**
    * @param {{stage: HTMLElement, bar: HTMLElement, board: () => number[], onBoard: (board: number[]) => void}} page
-   *   where cells and tools go; the board that is shown; told of another board
+   *   `stage` and `bar` hold cells and tools; `board` returns the shown board; `onBoard` gets an edited board
    */
   constructor({ stage, bar, board, onBoard }) {
     Object.assign(this, { _bar: bar, _board: board, _onBoard: onBoard });

@@ -10,7 +10,7 @@ const SMALLEST_TILE = 9; // 512
  * Compare two evaluations.
  *
  * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], unfinished: string|null}[]}
- *   both each with games; those that both have are compared
+ *   both results, each with its games; only games that both have are compared
  * @returns {HTMLElement}
  */
 export function comparison(both) {

@@ -26,7 +26,7 @@ export class Facts {
   /**
    * @param {number[]} scores of finished games
    * @param {number[]} tiles their largest exponents
-   * @param {object|null} live what `live.json` says, if it runs
+   * @param {object|null} live the content of `live.json` while the evaluation runs
    * @param {{planned: number, unfinished: string|null, without_luck: object|null}} state whether games are
    *   missing, and the average without luck
    */
