@@ -263,7 +263,7 @@ def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> ND
 
 
 class ScoreCurve(NamedTuple):
-    """What a game was expected to score, from its start to its end, and why that has changed."""
+    """The expected final score of a game from its start to its end, and the causes of its changes."""
 
     expected: NDArray[np.float64]
     """`[M + 1]`: the score so far and the value of the board, after `i` moves and their tiles."""

@@ -83,7 +83,7 @@ REMOVED: dict[str, dict[str, str]] = {
         "--canary": "let a proxy split the traffic between two servers",
     },
 }
-"""By command, such as "octofold" or "octofold evaluate": a sentence for each removed flag or subcommand. An
+"""A sentence for each removed flag or subcommand, by command, such as "octofold" or "octofold evaluate". An
 option of the server is listed as its flag. Its variable and its key in a file were removed, too.
 
 A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a

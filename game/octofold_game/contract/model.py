@@ -248,7 +248,7 @@ class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a published version is, where it came from, and how well it plays.
+    """The description of a published version: its content, its origin and its strength.
 
     Serving needs the fields without a default; a card may leave out the others.
     """

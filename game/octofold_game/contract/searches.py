@@ -33,7 +33,8 @@ class Limits(NamedTuple):
     move deep is always finished. The deepest finished search counts. A limit that is not reached does not
     change the answer."""
     stop: NDArray[np.uint8] | None = None
-    """`[1]`. Another thread writes 1 to end the search; compiled code reads it every millisecond."""
+    """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it every
+    millisecond."""
     deeper: bool = False
     """Whether to search deeper than the options while `seconds` last; needs finite `seconds`."""
     turn_seconds: float = math.inf

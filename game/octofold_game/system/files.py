@@ -114,6 +114,6 @@ def _name(error: BaseException, file: Path, partial: Path | None = None) -> None
 
 
 def write_text(file: Path, text: str, *, durable: bool = False) -> None:
-    """Write `text` to `file` atomically, as UTF-8; `whole_file` says what `durable` means."""
+    """Write `text` to `file` atomically, as UTF-8; `whole_file` explains `durable`."""
     with whole_file(file, durable=durable) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ addEventListener("storage", ({ key }) => {
 /** The text under a key, or null. `forSession` reads texts of this visit only, such as a token. */
 export function stored(key, { forSession = false } = {}) {
   const memory = forSession ? session : local;
-  if (memory.has(key)) return memory.get(key); // newer than what the browser kept
+  if (memory.has(key)) return memory.get(key); // newer than the browser's text
   try {
     return (forSession ? sessionStorage : localStorage).getItem(key);
   } catch {

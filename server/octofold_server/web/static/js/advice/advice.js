@@ -113,7 +113,7 @@ export class Advice {
   }
 
   /**
-   * Ask about a board and show what comes.
+   * Ask about a board and show the answers.
    *
    * @param {number[]} board
    * @param {number} played the move that was made on it; -1 for none

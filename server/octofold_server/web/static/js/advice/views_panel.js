@@ -32,7 +32,7 @@ export class ViewsPanel {
   /**
    * @param {import("../ask/views.js").View[]|null} views null for a model that does not tell them
    * @param {number} move the move of the model
-   * @param {string} note said when there are no views
+   * @param {string} note shown when there are no views
    */
   show(views, move, note = "") {
     this._note.replaceChildren(...(views ? EXPLAINED() : [note]));

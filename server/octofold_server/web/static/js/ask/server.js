@@ -1,8 +1,8 @@
 /**
  * The server that this page comes from, as a source of moves.
  *
- * Moves are asked for over the Open Inference Protocol, like any program does. A token is kept for the tab only
- * and sent in a header; it is never a part of an address.
+ * It requests moves over the Open Inference Protocol, as any other program can. A token is kept only for this
+ * tab and sent in a header. It is never part of an address.
  */
 
 import { formatBoard } from "../../viewer/board_text.js";
@@ -157,7 +157,7 @@ export class Server {
     }
   }
 
-  /** `asked`: the name of the model that the request asks; it is loaded when it is asked first. */
+  /** `asked` is the name of the requested model. The first request loads the model. */
   async _fetch(path, options = {}, asked = undefined) {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });

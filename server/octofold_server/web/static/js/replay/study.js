@@ -29,8 +29,9 @@ const [FAST_MS, SLOW_MS] = [500, 1500]; // limits for larger and smaller request
  * @param {object} source of moves
  * @param {{model: object, judge?: object}} asked
  * @param {{boards: number[][], scores: number[], moves: {move: number}[]}} game every position with its score
- * @param {{onProgress: (share: number, verdicts: Verdict[]) => void, isWanted: () => boolean}} watch is told of
- *   every batch, with gaps where nothing is known yet; ends the study when it is not wanted
+ * @param {{onProgress: (share: number, verdicts: Verdict[]) => void, isWanted: () => boolean}} watch
+ *   `onProgress` gets the verdicts after every batch, with gaps for open ones; the study ends when `isWanted`
+ *   returns false
  * @returns {Promise<Verdict[]>} one for each move, unless it ended
  */
 export async function study(source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted }) {

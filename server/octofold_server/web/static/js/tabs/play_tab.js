@@ -148,7 +148,7 @@ export class PlayTab {
     byId("play-comment").textContent = notebook.isKept ? said : `${said} ${UNKEPT}`;
   }
 
-  /** Let the model make one move; returns whether the game goes on. */
+  /** Let the model make one move; returns whether the game continues. */
   async _stepOfModel() {
     const { game } = this;
     const { board } = game;

@@ -52,7 +52,7 @@ class ReplayTab {
     });
   }
 
-  /** Show what the address names: `#replay`, or `#replay/RESULT/GAME/MOVE` of a result of the server. */
+  /** Show the target of the address: `#replay`, or `#replay/RESULT/GAME/MOVE` for a result of the server. */
   async enter([result, ...numbers]) {
     const { handed } = this._page;
     const [game, move] = numbers.map((text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));
@@ -270,7 +270,7 @@ class ReplayTab {
     }
   }
 
-  /** Offer the newest results of the server, while there is no game to show. */
+  /** Offer the newest results of the server while no game is shown. */
   async _listResults() {
     const results = await this._page.source.results().catch(() => null);
     if (!results) return; // the banner shows the error
