@@ -74,7 +74,7 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
 
 
 def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
-    """Return the afterstate and the reward; the reward is None if the move changes nothing."""
+    """The afterstate and the reward; the reward is None if the move changes nothing."""
     slid = board.copy()
     reward = 0
     for first, second, third, fourth in _LINES[move]:
@@ -86,7 +86,7 @@ def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
 
 @lru_cache(1 << 17)  # more than there are lines
 def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """Return the four cells after they slid to the first one, and the reward."""
+    """The four cells after they slid to the first one, and the reward."""
     made: list[int] = []
     reward = 0
     may_merge = False
@@ -104,13 +104,13 @@ def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 
 def _spawn(board: list[int], bits: int) -> tuple[int, int]:
-    """Return the cell and exponent of the new tile, from the high and the low half of the bits."""
+    """The cell and exponent of the new tile, from the high and the low half of the bits."""
     empty = [cell for cell in range(16) if not board[cell]]
     return empty[(bits >> 32) * len(empty) >> 32], 2 if bits % 2**32 < 429_496_730 else 1
 
 
 def _spawn_bits(seed: int, game: int) -> Iterator[int]:
-    """Yield the splitmix64 stream of a game; its initial state is output `game` of the seed's stream."""
+    """The splitmix64 stream of a game; its initial state is output `game` of the seed's stream."""
     state = _mixed(_mixed(seed) + (game + 1) * _GAMMA)
     while True:
         state += _GAMMA
