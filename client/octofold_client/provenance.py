@@ -76,9 +76,7 @@ def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(
-            OSError
-        ):  # the error of the block is clearer, and often has the same cause: a full disk
+        with suppress(OSError):  # the error of the block is clearer, and may be the cause: a full disk
             add()
         raise
     add()

@@ -215,9 +215,7 @@ class Players:
                     server_version=", ".join(sorted(programs)) or None,
                     run=run,
                 )
-                if (
-                    planned == conditions.games
-                ):  # written before computing luck, which may fail or be interrupted
+                if planned == conditions.games:  # write before luck, which may fail or be interrupted
                     evaluation.write(folder, report(evaluation))
 
                 def on_luck(number: int) -> None:

@@ -64,9 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = [*arguments[1:], "--help"]
     parsed = parse(parser, arguments)
     try:
-        with handling(
-            exit_by_signal, signal.SIGTERM, signal.SIGHUP
-        ):  # also stops a server that this program started
+        with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # also stops a server that we started
             code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -105,9 +105,8 @@ def _check(address: str) -> None:
         raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
         return  # only Ray knows its certificates
-    with grpc.insecure_channel(
-        address, [("grpc.enable_http_proxy", 0)]
-    ) as channel:  # Ray uses no proxy, either
+    # Ray uses no proxy, either.
+    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
             # An empty message is a valid request.

@@ -153,9 +153,7 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except (
-            grpc.aio.InternalError
-        ):  # the blocking API reports a status instead; this error has no useful text
+        except grpc.aio.InternalError:  # has no useful text; the blocking API reports a status instead
             raise UnexpectedStatus(
                 f"gRPC could not send the call to {self.target}; its log says why",
                 grpc.StatusCode.INTERNAL.value[0],
