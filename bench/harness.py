@@ -30,7 +30,7 @@ def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str
 
 
 def medians(results: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The median over the rounds of each measure."""
+    """Return the median over the rounds of each measure."""
     return {name: statistics.median(values) for name, values in results.items()}
 
 
@@ -51,7 +51,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 
 def newest_version(models: Path, model: str) -> Path:
-    """The folder of a model's newest version; ends the program if there is none."""
+    """Return the folder of a model's newest version; ends the program if there is none."""
     cards = list((models / model).glob(f"*/{CARD_FILE}"))
     if not cards:
         raise SystemExit(f"{(models / model).resolve()} holds no version of a model")

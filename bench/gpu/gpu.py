@@ -51,7 +51,7 @@ def use_this_checkout() -> None:
 
 
 def has_driver() -> bool:
-    """Whether NVIDIA's driver is installed."""
+    """Return whether NVIDIA's driver is installed."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

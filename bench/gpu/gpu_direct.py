@@ -62,7 +62,7 @@ class Variant:
         return choose_layout(Config(max_batch_size=max_batch_size), device, self.precision)
 
     def flags(self, device: str) -> tuple[str, ...]:
-        """The same as flags of octofold-serve."""
+        """Return the same as flags of octofold-serve."""
         return ("--device", device, "--precision", self.precision)
 
 
@@ -129,7 +129,7 @@ def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequ
 
 
 def precision_file(version: VersionFolder, precision: Precision) -> GraphFile:
-    """The file of a precision; raises `LookupError` where the version has none."""
+    """Return the file of a precision; raises `LookupError` where the version has none."""
     precisions = read_card(version)[0].precisions
     if precision not in precisions:
         raise LookupError(f"{version.name}/{version.version} has no {precision}")
@@ -137,7 +137,7 @@ def precision_file(version: VersionFolder, precision: Precision) -> GraphFile:
 
 
 def moves_of(lane: Backend, boards: Boards, batch: int) -> NDArray[np.int8]:
-    """The moves `[N]` for boards `[N, 16]`, `batch` at a time."""
+    """Return the moves `[N]` for boards `[N, 16]`, `batch` at a time."""
     firsts = range(0, len(boards), batch)
     return np.concatenate([lane.run(boards[first : first + batch]).moves for first in firsts])
 
@@ -152,7 +152,7 @@ def random_cells(count: int) -> Boards:
 
 
 def _exact_moves(version: VersionFolder, boards: Boards, kept: Path) -> NDArray[np.int8]:
-    """The moves of fp32 on the CPU, computed once and stored in a file."""
+    """Return the moves of fp32 on the CPU, computed once and stored in a file."""
     if not kept.exists():
         exact = Variant("exact", "fp32")
         lanes = warm_lanes(version, exact, exact.layout("cpu", 32))

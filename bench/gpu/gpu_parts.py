@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def gpu_name() -> str:
-    """What the driver calls the first GPU."""
+    """Return what the driver calls the first GPU."""
     driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
     driver.cuInit(0)
     driver.cuDeviceGetName(name, len(name), 0)
@@ -78,7 +78,7 @@ def gpu_name() -> str:
 def run_all(
     parts: Sequence[Part], seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
-    """The figures of the parts that went well, and in one line each why the others did not.
+    """Return the figures of the parts that went well, and in one line each why the others did not.
 
     Args:
         parts: in the order in which they run.
@@ -197,7 +197,7 @@ def _kinds(
 
 
 def _variants(device: str) -> list[Variant]:
-    """What the device may run; a CPU runs int8, too."""
+    """Return what the device may run; a CPU runs int8, too."""
     plain = [Variant("fp32", "fp32"), Variant("fp16", "fp16")]
     if device == "cpu":
         plain.append(Variant("int8", "int8"))

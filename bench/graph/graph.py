@@ -198,7 +198,7 @@ def cpu_us(run: Callable[[], object], boards: int, runs: int = 0) -> float:
 
 
 def _best(rounds: Sequence[Figures]) -> Figures:
-    """The median of the speeds and the minimum of the CPU times, which disturbances only increase."""
+    """Return the median of the speeds and the minimum of the CPU times, which disturbances only increase."""
     speeds, times, rates = zip(*rounds, strict=True)
     return Figures(statistics.median(speeds), min(times), max(rates))
 
@@ -212,7 +212,7 @@ def _shape(arguments: dict[str, Any]) -> Shape:
 def _product(
     rows: int, inputs: int, outputs: int
 ) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
-    """A session of one QGemm on random numbers, with its bound memory."""
+    """Return a session of one QGemm on random numbers, with its bound memory."""
     random = np.random.default_rng(0)
     constants = {
         "scale": np.float32(0.01),

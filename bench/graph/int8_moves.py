@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def compare(models: Path, name: str, wanted: int) -> tuple[int, int]:
-    """How many boards of the model's own games were asked, and how many moves differ."""
+    """Return how many boards of the model's own games were asked, and how many moves differ."""
     folder = newest_version(models, name)
     card = read_card(folder)
     model = (folder / card.precisions["int8"].file).read_bytes()

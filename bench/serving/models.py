@@ -49,7 +49,7 @@ def played(client: Client) -> Boards:
 
 
 def lone_ms(stub: OctofoldServiceStub, model: str, boards: Boards) -> tuple[float, float]:
-    """The median and the 99th percentile of the milliseconds that a call for one board takes."""
+    """Return the median and the 99th percentile of the milliseconds that a call for one board takes."""
     taken = []
     for number in range(LONE):
         request = pb.NextMovesRequest(model=model, boards=boards[number % len(boards)].tobytes())
@@ -61,7 +61,7 @@ def lone_ms(stub: OctofoldServiceStub, model: str, boards: Boards) -> tuple[floa
 
 
 def measured(models: Path, model: str, boards: Boards, seconds: float) -> dict[str, float]:
-    """The figures of a model's newest version, served alone."""
+    """Return the figures of a model's newest version, served alone."""
     alone = ("--default-model", model, "--versions", f"{NONE};{model}=latest:1")
     with (
         LocalServer(models, alone) as server,

@@ -32,7 +32,7 @@ class MovesWorker(Worker):
         return np.frombuffer(data, np.uint8).reshape(-1, 16)
 
     def forward(self, data: list[NDArray[np.uint8]]) -> list[NDArray[np.int8]]:
-        """The moves for the boards of several requests, run as one batch."""
+        """Return the moves for the boards of several requests, run as one batch."""
         (moves,) = self._session.run(["move"], {"boards": np.concatenate(data)})
         return np.split(moves, np.cumsum([len(boards) for boards in data])[:-1])
 

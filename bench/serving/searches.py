@@ -50,7 +50,7 @@ LONE = 40
 
 
 def player_of(folder: Path) -> ServedPlayer:
-    """The player that a version holds."""
+    """Return the player that a version holds."""
     player = read_card(folder).player
     if player is None:
         raise SystemExit(f"{folder} holds no player")
@@ -58,7 +58,7 @@ def player_of(folder: Path) -> ServedPlayer:
 
 
 def new_search(folder: Path) -> Search:
-    """The search of a version, on all cores."""
+    """Return the search of a version, on all cores."""
     player = player_of(folder)
     search = Kinds(None).search(player, map_files(folder, player), usable_cores())
     search.prepare()
@@ -66,7 +66,7 @@ def new_search(folder: Path) -> Search:
 
 
 def spec_of(folder: Path) -> str:
-    """The same player in the process of a command."""
+    """Return the same player in the process of a command."""
     player = player_of(folder)
     options = [f"{name}={value}" for name, value in player.options.items()]
     places = [folder] * bool(player.files)
@@ -102,12 +102,12 @@ def served_packed(stub: OctofoldServiceStub, model: str, boards: Boards) -> floa
 
 
 def direct_lone(search: Search, boards: Boards) -> float:
-    """The median of the milliseconds that the search takes for one board."""
+    """Return the median of the milliseconds that the search takes for one board."""
     return _median_ms([partial(search.find, board[None], Limits()) for board in boards])
 
 
 def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
-    """The median of the milliseconds between a call for one board and its answer."""
+    """Return the median of the milliseconds between a call for one board and its answer."""
     requests = [pb.NextMovesRequest(model=model, boards=board.tobytes()) for board in boards]
     return _median_ms([partial(stub.NextMoves, request) for request in requests])
 
@@ -168,7 +168,7 @@ def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]
 
 
 def measured(arguments: argparse.Namespace) -> dict[str, float]:
-    """The medians of all figures."""
+    """Return the medians of all figures."""
     folder = newest_version(arguments.models, arguments.model)
     search = new_search(folder)
     boards = played(search, arguments.boards)

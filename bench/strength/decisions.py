@@ -196,7 +196,7 @@ def decide(question: Question | None, draw: DrawPairs, runs: int, games: int, se
 
 
 def _bets(question: Question | None, played: Scores) -> Bets:
-    """The bets of the command on games `[2, N, 2]`."""
+    """Return the bets of the command on games `[2, N, 2]`."""
     scores, taken = played[:, :, 0], played[:, :, 1]
     lucks = None
     if taken.any():
@@ -259,7 +259,7 @@ def found_different(pairs: DrawPairs, games: Sequence[int], runs: int, seed: int
 
 
 def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> float:
-    """How often the interval of an average, for a fixed number of games, misses the truth."""
+    """Return how often the interval of an average, for a fixed number of games, misses the truth."""
     generator = np.random.default_rng(seed)
     truth = float(draw(generator, (1_000_000,)).mean())
     found = map(average_interval, draw(generator, (runs, games)))

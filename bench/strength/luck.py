@@ -35,7 +35,7 @@ _SAMPLE, _SAMPLES = 50, 1_000
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
-    """The CPU time that the luck of a move takes, in microseconds."""
+    """Return the CPU time that the luck of a move takes, in microseconds."""
     games = list(islice(folder.finished(), _TIMED_GAMES))
     luck_of_games(games[:1], values, start)  # compiled, and in the cache
     before = time.process_time()

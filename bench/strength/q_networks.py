@@ -72,7 +72,7 @@ def _scores(player: Callable[[NDArray[np.uint8]], NDArray[np.uint8]], games: int
 
 
 def _in_order(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The first legal move of a fixed order."""
+    """Return the first legal move of a fixed order."""
     moves: NDArray[np.uint8] = ORDER[legal_moves(boards)[:, ORDER].argmax(axis=1)].astype(np.uint8)
     return moves
 

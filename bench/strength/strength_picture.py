@@ -77,7 +77,7 @@ def choices_of(graph: Path, board: NDArray[np.uint8]) -> tuple[NDArray[np.intp],
 def picture(
     board: NDArray[np.uint8], choices: NDArray[np.intp], name: str, cards: list[tuple[Card, Strength]]
 ) -> Figure:
-    """The picture of both panels."""
+    """Return the picture of both panels."""
     figure = Figure(figsize=_INCHES, facecolor="white")
     votes = np.bincount(choices, minlength=4)
     winner = int(votes.argmax())

@@ -69,7 +69,7 @@ def measured(models: Path) -> list[tuple[Card, Strength]]:
 
 
 def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
-    """The table and a line with the commands that measured it."""
+    """Return the table and a line with the commands that measured it."""
     heading = ["model", "weights", "average score", f"reaches {TILE}", "boards/s"]
     if missing := [card.name for card, _ in cards if card.name not in speeds]:
         raise ValueError(f"the page with the speeds has no boards/s of {', '.join(missing)}")

@@ -111,7 +111,7 @@ class DeepeningSearch(ABC):
         """
 
     def numbers(self) -> list[NDArray[np.generic]]:
-        """The arrays that a search reads from files."""
+        """Return the arrays that a search reads from files."""
         return [
             array for table in self.tables for array in (table.kept, table.before, table.moves, table.listed)
         ]
@@ -191,7 +191,7 @@ class DeepeningSearch(ABC):
         return moves, int(others[done]) if done < len(others) else len(boards)
 
     def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
+        """Return the values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
         rows, depths = self._no_rows(len(boards)), self.depths(boards)
 
         def fill(start: int, end: int) -> None:

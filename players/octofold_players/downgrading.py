@@ -37,7 +37,7 @@ def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArra
 
 
 def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The board `[16]` with its larger tiles halved until 16 moves make none beyond 32768.
+    """Return the board `[16]` with its larger tiles halved until 16 moves make none beyond 32768.
 
     A search of 16 moves sees no difference, unless the board has no tile size that is free and stays so. Then
     it is halved only until it can be packed, and a search may see tiles merge that would not.
@@ -56,5 +56,5 @@ def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _stays_free(exponent: int, board: NDArray[np.uint8]) -> bool:
-    """Whether the smaller tiles cannot soon make a tile of this size."""
+    """Return whether the smaller tiles cannot soon make a tile of this size."""
     return bool(_TILES[board[board < exponent]].sum() + _SPAWNED < 1 << exponent)

@@ -61,7 +61,7 @@ class LocalPlayer(ABC):
         return digest.hexdigest()
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The move for each of `[N, 16]` or `[N, 4, 4]` boards: `[N] int8`, -1 if the game is over.
+        """Return the move for each of `[N, 16]` or `[N, 4, 4]` boards: `[N] int8`, -1 if the game is over.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
@@ -75,7 +75,7 @@ class LocalPlayer(ABC):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """The numbers read from files that determine the moves."""
+        """Return the numbers read from files that determine the moves."""
         return ()
 
 
@@ -150,7 +150,7 @@ _TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
 def card_options(
     kind: type[LocalPlayer], options: Mapping[str, Option], useless: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The options of a card, checked to be options of a kind of player, and of the right types.
+    """Return the options of a card, checked to be options of a kind of player, and of the right types.
 
     Options that are paths are not among them: a card has files instead. `useless` are names of files that
     this kind does not need.

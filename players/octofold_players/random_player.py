@@ -48,7 +48,7 @@ def seed_by_board(state, seed, board):
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """A uniformly chosen legal move with its afterstate and reward; the move is -1 if none is legal.
+    """Return a uniformly chosen legal move with its afterstate and reward; the move is -1 if none is legal.
 
     A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
     """

@@ -90,12 +90,12 @@ def save(
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether the folder holds a checkpoint, readable or not."""
+    """Return whether the folder holds a checkpoint, readable or not."""
     return (folder / _DESCRIPTION).exists()
 
 
 def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights in float16, rounded.
+    """Return the weights in float16, rounded.
 
     Raises:
         CheckpointError: one is too large, or no finite number.

@@ -66,7 +66,7 @@ class NetworkFlags(RunFlags):
 
 
 def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int | None]:
-    """A function of a module that is imported when a command calls it.
+    """Return a function of a module that is imported when a command calls it.
 
     It gets the `arguments`, then the options of the command.
     """
@@ -140,7 +140,7 @@ def run_program(
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the error is the user's to mend; a wrong board or move is a bug."""
+    """Return whether the error is the user's to mend; a wrong board or move is a bug."""
     from octofold_game.episodes import IllegalMoveError
     from octofold_game.rules import BoardError
 

@@ -39,7 +39,7 @@ class Recipe:
         return self.file.stem
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table as it stands in the file.
+        """Return a table as it stands in the file.
 
         Raises:
             RecipeError: there is none.
@@ -49,7 +49,7 @@ class Recipe:
         return self.tables[name]
 
     def network(self) -> Architecture:
-        """The table `network`.
+        """Return the table `network`.
 
         Raises:
             RecipeError: it is missing or describes no network.
@@ -62,7 +62,7 @@ class Recipe:
         return table
 
     def options(self, name: str, kind: type[Options]) -> Options:
-        """The table `name` as the dataclass `kind`, whose defaults fill what it leaves out.
+        """Return the table `name` as the dataclass `kind`, whose defaults fill what it leaves out.
 
         Raises:
             RecipeError: a table is missing, a key is unknown, or a value has the wrong type or is out of

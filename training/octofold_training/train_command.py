@@ -76,7 +76,7 @@ def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> 
 
 
 def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
-    """The device of that name, or the best one.
+    """Return the device of that name, or the best one.
 
     Raises:
         TrainingError: there is none.

@@ -143,7 +143,7 @@ def _search(board, values, depth, winning, exact):
 
 @njit(cache=True, nogil=True)
 def worst_case(afterstate, depth, alpha, beta, win, won):
-    """The worth of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
+    """Return the worth of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
 
     The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
     number that is not above `alpha`; likewise for a worth that is not below `beta`.
@@ -186,7 +186,7 @@ def worst_case(afterstate, depth, alpha, beta, win, won):
 
 @njit(cache=True, nogil=True)
 def costliest_spawns(afterstate):
-    """The worst spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
+    """Return the worst spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
     most = -1
     candidates = _U(0)
     columns, islands = transpose(afterstate), count_islands(afterstate)
@@ -208,7 +208,7 @@ _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST 
 
 
 def _roughness(lines: Lines) -> NDArray[np.int64]:
-    """The differences between neighboring tiles, ignoring empty cells between them."""
+    """Return the differences between neighboring tiles, ignoring empty cells between them."""
     tiles = without_gaps(lines)
     found: NDArray[np.int64] = np.where(tiles[1:] > 0, np.abs(np.diff(tiles, axis=0)), 0).sum(axis=0)
     return found
@@ -231,7 +231,7 @@ _LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
 
 @njit(cache=True, nogil=True)
 def heuristic(board):
-    """The worth of a 64-bit board with at least one empty cell; every afterstate has one."""
+    """Return the worth of a 64-bit board with at least one empty cell; every afterstate has one."""
     columns = transpose(board)
     roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
     disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
@@ -250,7 +250,7 @@ def heuristic(board):
 
 @njit(cache=True, nogil=True)
 def spawn_cost(afterstate, columns, islands, cell, exponent):
-    """The cost of a spawn: the roughness and the islands that it adds to an afterstate.
+    """Return the cost of a spawn: the roughness and the islands that it adds to an afterstate.
 
     Args:
         afterstate: the 64-bit board before the spawn.
@@ -272,7 +272,7 @@ def spawn_cost(afterstate, columns, islands, cell, exponent):
 
 @njit(cache=True, nogil=True)
 def _same_neighbors(line, place, exponent):
-    """Number of neighbors of a place in a line with this exponent, which is above 0."""
+    """Return the number of neighbors of a place in a line with this exponent, which is above 0."""
     # An empty cell is put before the first cell, so that both neighbors are always there.
     beside = line << _U(4) >> _U(4 * place)
     return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))
@@ -280,7 +280,7 @@ def _same_neighbors(line, place, exponent):
 
 @njit(cache=True, nogil=True)
 def count_islands(board):
-    """The number of connected groups of equal tiles."""
+    """Return the number of connected groups of equal tiles."""
     tiles = ~empty_cells(board) & EVERY_CELL
     # The lowest bit of its nibble stands for a cell. Cell i has cell i + 1 to its right and cell i + 4 below.
     right = tiles & empty_cells(board ^ board >> _U(4)) & _U(0x0111011101110111)

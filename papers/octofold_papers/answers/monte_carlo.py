@@ -70,7 +70,7 @@ class MonteCarloPlayer(ValuePlayer):
 
 @njit(cache=True, nogil=True)
 def largest_exponent(board):
-    """The exponent of the largest tile of a board."""
+    """Return the exponent of the largest tile of a board."""
     largest = np.int64(0)
     while board:
         largest = max(largest, np.int64(board & np.uint64(0xF)))
@@ -94,7 +94,7 @@ def rollout(board, state):
 
 @njit(cache=True, nogil=True)
 def _run(afterstate, moves, count, state):
-    """The points of a list of moves and of random moves after it, and the largest exponent at the end.
+    """Return the points of a list of moves and of random moves after it, and the largest exponent at the end.
 
     The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each, the
     first one lowest.

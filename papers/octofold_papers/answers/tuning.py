@@ -85,7 +85,7 @@ def tune(flags: TuneFlags) -> None:
 
 
 def _read(file: Path) -> list[Candidate]:
-    """The candidates of a file; none without a file. An incomplete last line is removed."""
+    """Return the candidates of a file; none without a file. An incomplete last line is removed."""
     if not file.exists():
         return []
     text = file.read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def _read(file: Path) -> list[Candidate]:
 
 
 def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
-    """The average score of a candidate's games."""
+    """Return the average score of a candidate's games."""
     player = HeuristicExpectimaxPlayer(flags.depth, heuristic=flags.heuristic, weights=weights)
     episodes = Episodes(flags.seed, range(first_game, first_game + flags.games))
     scores: list[int] = []
@@ -110,7 +110,7 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """The option `weights`, with values from 0 and powers up to the largest one."""
+    """Return the option `weights`, with values from 0 and powers up to the largest one."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # Not `.4g`, whose exponents have a plus sign, too.

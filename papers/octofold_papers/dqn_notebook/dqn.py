@@ -65,7 +65,7 @@ class DQNProgress(GamesProgress):
     epsilon: float
 
     def details(self) -> str:
-        """The figures of the report's line."""
+        """Return the figures of the report's line."""
         return f"{super().details()}  epsilon {self.epsilon:.2f}"
 
 
@@ -92,7 +92,7 @@ class ReplayBuffer:
         self.added += count
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """The same columns of some moves."""
+        """Return the same columns of some moves."""
         return tuple(column[rows] for column in self._columns())
 
     def _columns(self) -> tuple[Tensor, ...]:
@@ -146,7 +146,7 @@ class SingleGame:
         return merges, ended
 
     def scores(self) -> list[int]:
-        """The scores of the games that ended since the last call."""
+        """Return the scores of the games that ended since the last call."""
         scores, self._ended = self._ended, []
         return scores
 
@@ -284,7 +284,7 @@ class DQN(GamesRun[DQNProgress]):
         return loss.detach()
 
     def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
-        """The distance of the values of moves from their targets.
+        """Return the distance of the values of moves from their targets.
 
         Args:
             boards: `[B, 16]`.

@@ -73,5 +73,5 @@ class QNetworkArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="
     ]
 
     def build(self) -> QNetwork:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return QNetwork(self.form)

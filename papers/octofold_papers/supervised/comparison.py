@@ -39,7 +39,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _last(results: Sequence[Result]) -> list[Result]:
-    """The result with the most positions, of each network and way of play."""
+    """Return the result with the most positions, of each network and way of play."""
     found: dict[tuple[str, int], Result] = {}
     for result in results:
         key = (result.row, result.views)
@@ -92,7 +92,7 @@ def _largest(results: Sequence[Result]) -> list[str]:
 
 
 def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
-    """The averages by the positions learned from, and where their line would lead."""
+    """Return the averages by the positions learned from, and where their line would lead."""
     stages = sorted({each.positions for each in results})
     lines = [
         f"| average | views | {' | '.join(f'{stage:,}' for stage in stages)} "

@@ -53,7 +53,7 @@ class PolicyProgress(RunProgress):
     accuracy: float
 
     def details(self) -> str:
-        """The figures of the report's line."""
+        """Return the figures of the report's line."""
         return f"{super().details()}  agreement {self.accuracy:.2%}"
 
 
@@ -65,7 +65,7 @@ class ImitationProgress(PolicyProgress):
     """Passes over all moves so far."""
 
     def details(self) -> str:
-        """The figures of the report's line."""
+        """Return the figures of the report's line."""
         return f"epoch {self.epoch:.2f}  {super().details()}"
 
 

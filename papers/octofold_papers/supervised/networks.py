@@ -98,7 +98,7 @@ class SymmetricCNN(nn.Module):
         return logits
 
     def logits_of_views(self, one_hot: Tensor) -> Tensor:
-        """The logits `[8 N, 4]` of the eight views of each board, in the time of one.
+        """Return the logits `[8 N, 4]` of the eight views of each board, in the time of one.
 
         The towers of a view see the views of that view, which are those of the board in another order.
         """
@@ -122,7 +122,7 @@ class PaddedCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="
     padding: Annotated[Padding, msgspec.Meta(description="where zeros are added")]
 
     def build(self) -> PaddedCNN:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return PaddedCNN(self.layers, self.channels, self.padding, self.exponents, self.outputs)
 
 
@@ -132,7 +132,7 @@ class MLPArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="mlp"):
     dense: DenseSizes
 
     def build(self) -> MLP:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return MLP(self.dense, self.exponents, self.outputs)
 
 
@@ -143,5 +143,5 @@ class SymmetricCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, ta
     channels: Channels
 
     def build(self) -> SymmetricCNN:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return SymmetricCNN(self.layers, self.channels, self.exponents, self.outputs)

@@ -42,7 +42,7 @@ class Result:
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:
-    """The games of a file, `game`, `score` and `tile` each; none if there is no file.
+    """Return the games of a file, `game`, `score` and `tile` each; none if there is no file.
 
     A last line that was cut off does not count. Raises `TrainingError` for any other damage.
     """
@@ -68,7 +68,7 @@ def result_of(
     games: Sequence[dict[str, Any]],
     place: Path,
 ) -> Result:
-    """The result of these games of the network in the folder `place`.
+    """Return the result of these games of the network in the folder `place`.
 
     Raises:
         TrainingError: its description or the history of its run is damaged.
@@ -95,7 +95,7 @@ def result_of(
 
 
 def _accuracy(history: Path, positions: int) -> float:
-    """The accuracy over the last twentieth of the positions."""
+    """Return the accuracy over the last twentieth of the positions."""
     reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
     last = [each for each in reports if 0.95 * positions <= each["positions"] <= latest]
@@ -104,7 +104,7 @@ def _accuracy(history: Path, positions: int) -> float:
 
 
 def _number(values: Any, name: str, file: Path) -> float:
-    """A finite number of a file, by its name. Raises `TrainingError` if the file does not have it."""
+    """Return a finite number of a file, by its name. Raises `TrainingError` if the file does not have it."""
     try:
         number = msgspec.convert(values[name], float)
         if not math.isfinite(number):

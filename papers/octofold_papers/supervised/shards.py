@@ -261,7 +261,7 @@ class ShuffledMoves:
         self._seed = seed
 
     def __len__(self) -> int:
-        """The number of moves."""
+        """Return the number of moves."""
         return sum(self._counts)
 
     @cached_property

@@ -222,7 +222,7 @@ class Table:
                     raise OutOfTime
 
     def results(self) -> list[Result]:
-        """What has been reached so far: all games of every network, stage and way of play.
+        """Return what has been reached so far: all games of every network, stage and way of play.
 
         Also those of networks and stages that are in the folder and not among the options.
 
@@ -240,7 +240,7 @@ class Table:
         return found
 
     def _reached(self) -> list[tuple[int, str]]:
-        """The stages in the folder, by positions, and the networks in their order."""
+        """Return the stages in the folder, by positions, and the networks in their order."""
         stages = [
             (int(place.name), name)
             for name in ROWS

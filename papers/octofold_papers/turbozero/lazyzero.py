@@ -86,7 +86,7 @@ class LazyZeroProgress(GamesProgress):
     """Share of positions where policy and rollouts prefer the same move; None without an update."""
 
     def details(self) -> str:
-        """The figures of the report's line."""
+        """Return the figures of the report's line."""
         agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
         return super().details() + agreement
 
@@ -134,7 +134,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return self._learns
 
     def learning_rate(self) -> float:
-        """The learning rate of the next update."""
+        """Return the learning rate of the next update."""
         rate: float = self.options.learning_rate * _DECAY ** (self.episodes // _EPOCH)
         return rate
 
@@ -201,7 +201,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return torch.stack([loss.detach(), agreement])
 
     def losses(self, boards: Tensor, shares: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss, and the share of positions where policy and rollouts prefer the same move.
+        """Return the loss, and the share of positions where policy and rollouts prefer the same move.
 
         Args:
             boards: `[B, 16]`.
@@ -241,7 +241,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
 
 def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
-    """A draw `[N]` from the softmax of each row of logits `[N, 4]`.
+    """Return a draw `[N]` from the softmax of each row of logits `[N, 4]`.
 
     `random` `[N, 4]` holds numbers from 0 up to but not 1.
     """
@@ -277,7 +277,7 @@ class TensorRollouts:
 
     @torch.no_grad()
     def shares(self, form: MatrixForm, boards: Tensor, legal: Tensor, uniform: Uniform) -> Tensor:
-        """How often rollouts began with each move: shares `[N, 4]`.
+        """Return how often rollouts began with each move: shares `[N, 4]`.
 
         Args:
             form: of the network that guides and values the rollouts.

@@ -68,7 +68,7 @@ class MatrixForm:
 
 
 def affine(layer: Callable[[Tensor], Tensor], shape: Sequence[int], dtype: torch.dtype) -> Affine:
-    """A layer without any nonlinearity as a matrix, found by its answers to the unit vectors.
+    """Return a layer without any nonlinearity as a matrix, found by its answers to the unit vectors.
 
     Args:
         layer: takes `[N, *shape]`.

@@ -59,7 +59,7 @@ class ResidualNetwork(nn.Module):
 
 
 def convolution(inputs: int, outputs: int) -> tuple[nn.Module, nn.Module]:
-    """A convolution 3x3 without bias, which the batch norm behind it has."""
+    """Return a convolution 3x3 without bias, which the batch norm behind it has."""
     return nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs)
 
 
@@ -83,5 +83,5 @@ class ResidualArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="
     head_width: Annotated[int, msgspec.Meta(ge=1, le=8192, description="units of each head's hidden layer")]
 
     def build(self) -> ResidualNetwork:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return ResidualNetwork(self.channels, self.blocks, self.head_blocks, self.head_width)

@@ -105,7 +105,7 @@ class _Numbers:
         self._streams, self._drawn = streams[:, None], 0
 
     def __call__(self, columns: int) -> torch.Tensor:
-        """The next numbers `[N, columns] float32`, from 0 up to but not 1."""
+        """Return the next numbers `[N, columns] float32`, from 0 up to but not 1."""
         numbers = np.arange(self._drawn, self._drawn + columns, dtype=np.uint64)
         self._drawn += columns
         bits = bits_of(self._streams, numbers[None])

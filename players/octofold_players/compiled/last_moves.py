@@ -20,7 +20,7 @@ _COLUMN = _U(0x000F000F000F000F)
 
 @njit(cache=True, nogil=True)
 def slid_rows(board, table):
-    """A board whose rows are all slid by a table of rows."""
+    """Return a board whose rows are all slid by a table of rows."""
     return (
         _U(table[board & _ROW])
         | _U(table[board >> _U(16) & _ROW]) << _U(16)

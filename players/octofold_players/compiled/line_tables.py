@@ -25,7 +25,7 @@ def line_table(measure: Callable[[Lines], NDArray[Any]], dtype: DTypeLike) -> ND
 
 
 def without_gaps(lines: Lines) -> Lines:
-    """The lines with their empty cells behind the tiles, which keep their order."""
+    """Return the lines with their empty cells behind the tiles, which keep their order."""
     return np.take_along_axis(lines, np.argsort(lines == 0, axis=0, kind="stable"), axis=0)
 
 
@@ -42,5 +42,5 @@ def sum_of_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def sum_of_lines(board, table):
-    """The sum of the table's entries for the four rows and the four columns of a board."""
+    """Return the sum of the table's entries for the four rows and the four columns of a board."""
     return sum_of_rows(board, table) + sum_of_rows(transpose(board), table)

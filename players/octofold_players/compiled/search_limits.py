@@ -52,7 +52,7 @@ def new_state(
 
 
 def deadline_in(seconds: float) -> int:
-    """The time of `clock` after `seconds`."""
+    """Return the time of `clock` after `seconds`."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)
@@ -72,7 +72,7 @@ def visit(state, positions):
 
 @njit(cache=True, nogil=True)
 def may_begin(state, n):
-    """Whether a search may begin board `n` of its boards; the search ends if its turn is over."""
+    """Return whether a search may begin board `n` of its boards; the search ends if its turn is over."""
     if n > 0 and state[0].turn_end != NEVER and clock() >= state[0].turn_end:
         state[0].ended = TURN_OVER
         return False
@@ -112,5 +112,5 @@ _byte_at: Any = intrinsic(_read_byte)
 
 @njit(cache=True, nogil=True)
 def clock():
-    """The time of the clock that ends searches, in nanoseconds."""
+    """Return the time of the clock that ends searches, in nanoseconds."""
     return _clock()

@@ -23,7 +23,7 @@ _PART_SECONDS = 0.0015
 
 
 def part_count() -> int:
-    """Number of parts for numba's threads: more than threads, since some boards cost more."""
+    """Return the number of parts for numba's threads: more than threads, since some boards cost more."""
     return _PARTS_A_THREAD * numba_threads()
 
 

@@ -40,7 +40,7 @@ def save_array(file: Path, array: NDArray[np.generic]) -> None:
 
 
 def mapped(file: Path) -> NDArray[np.uint8]:
-    """The bytes of a file, mapped read-only.
+    """Return the bytes of a file, mapped read-only.
 
     Raises `TableFileError` if it cannot be opened.
     """
@@ -53,7 +53,7 @@ def mapped(file: Path) -> NDArray[np.uint8]:
 
 
 def array_in(content: NDArray[np.uint8], name: object) -> NDArray[Any]:
-    """The array in the bytes of an `.npy` file, which are not copied.
+    """Return the array in the bytes of an `.npy` file, which are not copied.
 
     Raises `TableFileError` that says what is wrong with the file of this name.
     """

@@ -23,7 +23,7 @@ class Transpositions(threading.local):
         self._searches = 0  # the number of the last search that used the table
 
     def number(self, searches: int) -> int:
-        """The first of `count` successive search numbers; replaces the table if they run out."""
+        """Return the first of `count` successive search numbers; replaces the table if they run out."""
         if self._searches + searches > MOST_SEARCHES:
             self.renew(len(self.table))
         self._searches += searches

@@ -140,7 +140,7 @@ class Shape(NamedTuple):
 
 
 def shape(formation: Formation, largest: int) -> Shape:
-    """The shape of a table that is made for the next tile with the exponent `largest`."""
+    """Return the shape of a table that is made for the next tile with the exponent `largest`."""
     below = formation.below_next
     sizes = np.array([largest - below[cell] + 1 if cell in below else 1 for cell in range(16)])
     return Shape(
@@ -171,13 +171,13 @@ def _masks(goal: Mapping[int, int]) -> tuple[list[tuple[int, int]], ...]:
 
 @njit(cache=True, nogil=True)
 def exponent(board, cell):
-    """The exponent of a cell."""
+    """Return the exponent of a cell."""
     return np.int64(board >> _U(4 * cell) & _CELL)
 
 
 @njit(cache=True, nogil=True)
 def index(board, shape):
-    """The number of a position of a shape, or -1 if a free cell holds too large a tile."""
+    """Return the number of a position of a shape, or -1 if a free cell holds too large a tile."""
     number = np.int64(0)
     for cell in range(16):
         tile = exponent(board, cell)
@@ -189,7 +189,7 @@ def index(board, shape):
 
 @njit(cache=True, nogil=True)
 def is_goal(board, next_tile, shape):
-    """Whether a board has reached a goal, for a next tile of that exponent."""
+    """Return whether a board has reached a goal, for a next tile of that exponent."""
     for n in range(len(shape.goals)):
         cells, ones, below = shape.goals[n]
         if board & cells == _U(next_tile) * ones - below:
@@ -199,7 +199,7 @@ def is_goal(board, next_tile, shape):
 
 @njit(cache=True, nogil=True)
 def holds(board, shape):
-    """Whether a board is in the formation, within its limits, and without a goal."""
+    """Return whether a board is in the formation, within its limits, and without a goal."""
     anchor = np.int64(15)
     for cell in shape.anchors:
         anchor = min(anchor, exponent(board, cell))

@@ -50,7 +50,7 @@ class Layers(NamedTuple):
     """Where each sum begins in that order, and at last, L."""
 
     def sizes(self) -> NDArray[np.int64]:
-        """Number of positions of each layer; the layer is the sum."""
+        """Return the number of positions of each layer; the layer is the sum."""
         sizes: NDArray[np.int64] = np.convolve(np.bincount(self.upper_sums), np.diff(self.lower_starts))
         return sizes
 
@@ -64,7 +64,7 @@ class Layers(NamedTuple):
 
 
 def layers_of(shape: Shape) -> Layers:
-    """The layers of a shape."""
+    """Return the layers of a shape."""
     free = np.flatnonzero(shape.sizes > 1)
     first, others = np.array_split(free, 2)
     lower_count = int(np.prod(shape.sizes[others]))
@@ -93,7 +93,7 @@ def layers_of(shape: Shape) -> Layers:
 def _boards(
     shape: Shape, cells: NDArray[np.int64], strides: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """All contents of some cells by their number, and their sums."""
+    """Return all contents of some cells by their number, and their sums."""
     numbers = np.arange(np.prod(shape.sizes[cells]))
     boards, sums = np.zeros(len(numbers), _U), np.zeros(len(numbers), np.int64)
     for cell in cells.tolist():
@@ -125,7 +125,7 @@ def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, in
 
 @njit(cache=True, nogil=True)
 def numbers_of(board, layers):
-    """The upper and the lower number of a board.
+    """Return the upper and the lower number of a board.
 
     If a kept tile moved or a free one is too large, the upper number is negative, and the lower one means
     nothing.
@@ -141,5 +141,5 @@ def numbers_of(board, layers):
 
 @njit(cache=True, nogil=True)
 def place_of(upper, lower, starts, layers):
-    """Where a position is in the layer with these `starts`."""
+    """Return where a position is in the layer with these `starts`."""
     return starts[upper] + layers.lower_ranks[lower]

@@ -39,7 +39,7 @@ class EndgameTable(NamedTuple):
 
 
 def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Number of positions before each block of words, and finally their total."""
+    """Return the number of positions before each block of words, and finally their total."""
     counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=_U)
     return np.append(np.zeros(1, _U), np.cumsum(counts))
 
@@ -76,7 +76,7 @@ def find_entry(board, table):
 
 @njit(cache=True, nogil=True)
 def move_at(position, table):
-    """The move of a position, -1 if the table has none; -1 is no position."""
+    """Return the move of a position, -1 if the table has none; -1 is no position."""
     if position < 0:
         return np.int64(-1)
     if not len(table.kept):
@@ -98,7 +98,7 @@ def move_at(position, table):
 
 @njit(cache=True, nogil=True)
 def _count_bits(word):
-    """The number of bits that are 1."""
+    """Return the number of bits that are 1."""
     pairs = word - (word >> _U(1) & _U(0x5555555555555555))
     fours = (pairs & _U(0x3333333333333333)) + (pairs >> _U(2) & _U(0x3333333333333333))
     bytes_ = fours + (fours >> _U(4)) & _U(0x0F0F0F0F0F0F0F0F)

@@ -49,7 +49,7 @@ class Solved(NamedTuple):
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
-    """The moves of all positions that can come up from empty free cells.
+    """Return the moves of all positions that can come up from empty free cells.
 
     Args:
         formation: what keeps still, the goals, and the chance that is enough.
@@ -77,7 +77,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
 
 
 def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
-    """The reachable positions of each layer: a bit for each."""
+    """Return the reachable positions of each layer: a bit for each."""
     sizes = layers.sizes()
     done = np.cumsum(sizes) / sizes.sum()
     starts = [layers.starts(layer) for layer in range(3)]
@@ -212,7 +212,7 @@ def _solve_layer(
 
 @njit(cache=True, nogil=True)
 def _chance(afterstate, upper, lower, shape, layers, starts, chances):
-    """The chance of an afterstate, in parts of `_CERTAIN`."""
+    """Return the chance of an afterstate, in parts of `_CERTAIN`."""
     if is_goal(afterstate, shape.largest, shape):
         return np.float32(_CERTAIN)
     of_twos, of_fours, empty = 0, 0, 0

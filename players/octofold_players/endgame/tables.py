@@ -131,12 +131,12 @@ def _write_description(folder: Path, described: _Described) -> None:
 
 
 def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
-    """The folder of a formation's table."""
+    """Return the folder of a formation's table."""
     return folder / f"{formation.name}-{1 << largest}"
 
 
 def known_positions(folder: Path, formation: Formation, largest: int) -> int | None:
-    """Number of positions for which a formation's table has a move; None without a table.
+    """Return the number of positions for which a formation's table has a move; None without a table.
 
     Raises:
         TableFileError: it is damaged, or another table; the error names the file.
@@ -155,7 +155,7 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
-    """The tables of a folder in the order in which they are asked, mapped into memory.
+    """Return the tables of a folder in the order in which they are asked, mapped into memory.
 
     Of one formation, the table of the largest next tile is taken.
 
@@ -167,7 +167,7 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
 
 
 def table_files(folder: Path) -> dict[str, Path]:
-    """The files of the tables that `load_tables` takes, by the names that `read_tables` expects.
+    """Return the files of the tables that `load_tables` takes, by the names that `read_tables` expects.
 
     In a published version, all tables are in one folder, and their files already have these names.
 
@@ -184,7 +184,7 @@ def table_files(folder: Path) -> dict[str, Path]:
 
 
 def _files_of(description: Path) -> dict[str, Path]:
-    """The files of the table with this description, by the names that `read_tables` expects."""
+    """Return the files of the table with this description, by the names that `read_tables` expects."""
     start = str(description).removesuffix(_DESCRIPTION)
     table = Path(start[:-1]).name
     arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
@@ -194,7 +194,7 @@ def _files_of(description: Path) -> dict[str, Path]:
 def read_tables(
     files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[EndgameTable, ...]:
-    """The tables in the bytes of files, in the order in which they are asked.
+    """Return the tables in the bytes of files, in the order in which they are asked.
 
     What is mapped is not copied.
 
@@ -226,7 +226,7 @@ class _Described(NamedTuple):
 
 
 def _in_order(found: Mapping[_Key, _Described]) -> list[_Key]:
-    """The table of each formation that is made for the largest next tile, in the order of asking."""
+    """Return the table of each formation that is made for the largest next tile, in the order of asking."""
     largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
     return [largest[each.name] for each in FORMATIONS if each.name in largest]
 
@@ -272,7 +272,7 @@ def _table(
 
 
 def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
-    """The positions and moves of a compressed file, ascending; their number must match."""
+    """Return the positions and moves of a compressed file, ascending; their number must match."""
     if count > _MOST_LISTED:
         raise TableFileError(f"{name}: at most {_MOST_LISTED:,} positions can be unpacked, not {count:,}")
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)

@@ -42,12 +42,12 @@ class Visits:
         spread_parts(fill, len(boards), numba_threads())
 
     def listed(self) -> list[NDArray[np.uint64]]:
-        """The visited positions of each table, in the form of `tables.save_listed`."""
+        """Return the visited positions of each table, in the form of `tables.save_listed`."""
         return [_listed(seen, table) for seen, table in zip(self._seen, self._tables, strict=True)]
 
 
 def _read_only(table: EndgameTable) -> EndgameTable:
-    """The table with arrays of one form, which compiled code needs for several tables."""
+    """Return the table with arrays of one form, which compiled code needs for several tables."""
     arrays = {name: getattr(table, name).view() for name in ("kept", "before", "moves", "listed")}
     for array in arrays.values():
         array.flags.writeable = False

@@ -136,7 +136,7 @@ _known = Transpositions(_LEAST_ENTRIES, Entry)
 
 @njit(cache=True, nogil=True)
 def depth_by_tiles(board):
-    """The depth to which nneonneo's program searches `board`."""
+    """Return the depth to which nneonneo's program searches `board`."""
     seen = np.int64(0)
     for cell in range(16):
         seen |= 1 << np.int64(board >> _U(4 * cell) & _U(0xF))
@@ -176,7 +176,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """The weights that the options of a player mean.
+    """Return the weights that the options of a player mean.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -196,7 +196,7 @@ def weights_of(heuristic: str, text: str) -> Weights:
 
 
 def _merges(lines: Lines) -> NDArray[np.int64]:
-    """The number of tiles next to an equal tile, ignoring empty cells between them."""
+    """Return the number of tiles next to an equal tile, ignoring empty cells between them."""
     tiles = without_gaps(lines)
     first, second, third = (tiles[:-1] == tiles[1:]) & (tiles[1:] > 0)
     merging: NDArray[np.int64] = np.sum([first, first | second, second | third, third], axis=0)
@@ -205,7 +205,7 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
 
 @lru_cache(8)
 def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
-    """The worth of every line `[65536]` by a heuristic, with other weights if the text names some.
+    """Return the worth of every line `[65536]` by a heuristic, with other weights if the text names some.
 
     Indexed with the first cell lowest.
     """

@@ -78,7 +78,7 @@ def search_boards(
 
 @njit(cache=True, nogil=True)
 def search_move(afterstate, depth, cutoff, lines, table, search, state):
-    """The worth of an afterstate, searched `depth` moves deep; NaN if the search ended before.
+    """Return the worth of an afterstate, searched `depth` moves deep; NaN if the search ended before.
 
     Args:
         afterstate: the 64-bit afterstate of the move.
@@ -99,7 +99,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
-    """The mean over the spawns of the best move's worth; anything if the search has ended.
+    """Return the mean over the spawns of the best move's worth; anything if the search has ended.
 
     `depth` is above 0, and `probability` not below `cutoff`.
     """
@@ -155,7 +155,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """The board slid up, down, left and right: his order, which decides what the table holds."""
+    """Return the board slid up, down, left and right: his order, which decides what the table holds."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)
@@ -169,13 +169,13 @@ def _afterstates(board, table):
 
 @njit(cache=True, nogil=True)
 def _slot(table, afterstate):
-    """Where the search for an afterstate's entry begins."""
+    """Return where the search for an afterstate's entry begins."""
     return (afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1)
 
 
 @njit(cache=True, nogil=True)
 def _find(table, afterstate, search):
-    """The slot of an afterstate's entry of this search, or the free slot that it would take."""
+    """Return the slot of an afterstate's entry of this search, or the free slot that it would take."""
     slot = _slot(table, afterstate)
     while table[slot].tag >> 4 == search and table[slot].afterstate != afterstate:
         slot = slot + _U(1) & _U(len(table) - 1)

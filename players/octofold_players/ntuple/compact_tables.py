@@ -73,7 +73,7 @@ class CompactTables:
         return sum(getattr(self, name).nbytes for name in ARRAYS)
 
     def values(self) -> NDArray[np.float32]:
-        """The value of every entry `[entries] float32`, 0 for those left out."""
+        """Return the value of every entry `[entries] float32`, 0 for those left out."""
         places, pages = self.pages()
         return pages.reshape(-1, PAGE)[places].reshape(-1)
 
@@ -161,7 +161,7 @@ def is_compact(folder: Path) -> bool:
 
 
 def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The tuples and the stages of a card."""
+    """Return the tuples and the stages of a card."""
     tuples, stages = tuple(tuple(cells) for cells in listed), tuple(begun_by)
     check_tuples(tuples)
     check_stages(stages)
@@ -174,7 +174,7 @@ def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], t
 
 
 def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
-    """A copy of the array that lies at `place` in the file of a model."""
+    """Return a copy of the array that lies at `place` in the file of a model."""
     dtype = np.dtype(kind)
     if place.offset + place.count * dtype.itemsize > len(model):
         raise ValueError(f"{place.count} numbers at {place.offset} are not in a model of {len(model)} bytes")

@@ -20,7 +20,7 @@ _SEED = 1  # of the games that are played
 
 
 def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
-    """The tables of a network in arrays of `largest_bytes` at most.
+    """Return the tables of a network in arrays of `largest_bytes` at most.
 
     Plays up to 33 million moves to see which entries matter. Raises `ValueError` for tuples of 1 or more than
     6 cells, or if nothing fits.
@@ -49,7 +49,7 @@ def most_important(
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
-    """Number of entries, the heaviest first, that fit into the bytes; even."""
+    """Return the number of entries, the heaviest first, that fit into the bytes; even."""
     starts_page = np.zeros(len(entries), np.bool_)
     _, first = np.unique(entries // PAGE, return_index=True)
     starts_page[first] = True
@@ -83,7 +83,7 @@ def _packed(
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
-    """How often the network's own games of at least that many moves read each entry: `[entries]`."""
+    """Return how often the network's own games of at least that many moves read each entry: `[entries]`."""
     visits = np.zeros(len(network.values), np.uint32)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     for _ in range(0, moves, _MOVES_AT_ONCE):
@@ -112,7 +112,7 @@ def _count(values, layout, visits, moves, random):
 
 
 def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The entries of weights above 0, the heaviest first."""
+    """Return the entries of weights above 0, the heaviest first."""
     entries = np.flatnonzero(weights)
     ordered: NDArray[np.int64] = entries[np.argsort(-weights[entries], kind="stable")]
     return ordered
@@ -143,6 +143,6 @@ def choose_codebook(
 
 
 def nearest(codebook: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The code of the nearest value in a rising codebook, for each value."""
+    """Return the code of the nearest value in a rising codebook, for each value."""
     borders = (codebook[1:] + codebook[:-1]) / 2
     return np.searchsorted(borders, values).astype(np.uint16)

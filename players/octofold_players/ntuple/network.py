@@ -85,7 +85,7 @@ class NTupleNetwork:
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
-        """Number of table entries of one stage."""
+        """Return the number of table entries of one stage."""
         return len(tuples) << 4 * len(tuples[0])
 
     @cached_property
@@ -182,7 +182,7 @@ class NTupleNetwork:
             yield self.values.reshape(-1, PAGE)[self.pages[start : start + _ROWS // PAGE]]
 
     def files(self) -> dict[str, FileSource]:
-        """The content of each of `FILES`."""
+        """Return the content of each of `FILES`."""
         return {_DESCRIPTION: self._description().encode(), _VALUES: self.values}
 
 
@@ -196,7 +196,7 @@ def _why_none(folder: Path, file: str) -> str:
 
 
 def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], int]:
-    """The tuples and the stages of a network, and the number of its values, by its description."""
+    """Return the tuples and the stages of a network, and the number of its values, by its description."""
     try:
         description = json.loads(content)
         if description["format"] != _FORMAT:

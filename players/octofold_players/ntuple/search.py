@@ -68,7 +68,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 
 @njit(cache=True, nogil=True)
 def expected_value(afterstate, depth, values, layout, indices, state):
-    """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
+    """Return the value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
 
     Anything if the search has ended.
     """

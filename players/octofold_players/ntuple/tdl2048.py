@@ -22,7 +22,7 @@ from octofold_players.ntuple.tuples import LONGEST_TUPLE, check_tuples
 
 
 def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float32]]:
-    """The tuples of a network and its values `[T * 16**L]`.
+    """Return the tuples of a network and its values `[T * 16**L]`.
 
     Raises `TableFileError` that says what is wrong with the file. Nothing larger than the file is allocated,
     except that values of 2 bytes become values of 4.
@@ -52,7 +52,7 @@ class _Content:
         self._at = 0
 
     def array(self, kind: str, count: int) -> NDArray[Any]:
-        """A view of `count` numbers; raises `ValueError` if the file ends before them."""
+        """Return a view of `count` numbers; raises `ValueError` if the file ends before them."""
         start, self._at = self._at, self._at + count * np.dtype(kind).itemsize
         if self._at > len(self._content):
             raise ValueError(f"it has {len(self._content):,} bytes, and goes on to byte {self._at:,}")
@@ -63,7 +63,7 @@ class _Content:
 
 
 def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
-    """The cells of the next table and its values."""
+    """Return the cells of the next table and its values."""
     if (form := content.number("u1")) != 4:
         raise ValueError(f"a table has format {form}, not 4")
     name, _, is_text, size, count = (content.number(kind) for kind in ("<u4", "<u2", "<u2", "<u2", "<u8"))

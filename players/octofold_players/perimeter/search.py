@@ -104,7 +104,7 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
 
 @njit(cache=True, nogil=True)
 def _largest_tile(board):
-    """The worth of the largest tile by itself."""
+    """Return the worth of the largest tile by itself."""
     largest = _U(0)
     while board:
         largest = max(largest, board & _U(0xF))
@@ -114,7 +114,7 @@ def _largest_tile(board):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search, state):
-    """The mean over the spawns of the best move's worth; anything if the search has ended."""
+    """Return the mean over the spawns of the best move's worth; anything if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
         return worth

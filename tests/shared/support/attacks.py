@@ -70,12 +70,12 @@ def compressed_headers(stream: int) -> bytes:
 
 
 def static_headers(stream: int) -> bytes:
-    """A call with 15,000 references to a header of HTTP/2's own table, which no setting takes away."""
+    """Return a call with 15,000 references to a header of HTTP/2's own table, which no setting takes away."""
     return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + b"\x90" * 15_000)
 
 
 def rapid_resets(stream: int) -> bytes:
-    """A call that is reset at once."""
+    """Return a call that is reset at once."""
     return call(NEXT_MOVE, stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
 
 
@@ -85,7 +85,7 @@ def priorities(stream: int) -> bytes:
 
 
 def deadlines(stream: int) -> bytes:
-    """A call whose deadline has passed, which makes room for the next one at once."""
+    """Return a call whose deadline has passed, which makes room for the next one at once."""
     return call(NEXT_MOVE, stream, [(b"grpc-timeout", b"1u")], END_STREAM)
 
 

@@ -38,7 +38,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 def screen(size: str) -> dict[str, Any]:
-    """The options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
+    """Return the options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
     return {"viewport": viewport(size), "has_touch": size != "laptop", "is_mobile": size == "phone"}
 
 
@@ -60,7 +60,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def board_of(page: Page, within: str) -> list[int]:
-    """The exponents of a board, as a screen reader hears them."""
+    """Return the exponents of a board, as a screen reader hears them."""
     said = re.sub(r"Row \d:", "", page.locator(f"{within} > .said").inner_text())
     words = re.findall(r"\d+|empty", said)
     return [0 if word == "empty" else int(word).bit_length() - 1 for word in words]
@@ -75,19 +75,19 @@ class Visit:
     problems: list[str] = field(default_factory=list)
 
     def text(self, element: str) -> str:
-        """The text of the element with an id."""
+        """Return the text of the element with an id."""
         return self.page.locator(f"#{element}").inner_text()
 
     def run(self, script: str, argument: Any = None) -> Any:
-        """What a function of the page returns."""
+        """Return what a function of the page returns."""
         return self.page.evaluate(script, argument)
 
     def board(self, within: str = "#play-board") -> list[int]:
-        """The exponents of a board, as a screen reader hears them."""
+        """Return the exponents of a board, as a screen reader hears them."""
         return board_of(self.page, within)
 
     def axe(self) -> list[str]:
-        """What axe finds on the page, in a line each, and on its colors in the other theme."""
+        """Return what axe finds on the page, in a line each, and on its colors in the other theme."""
         is_dark = self.run("matchMedia('(prefers-color-scheme: dark)').matches")
         lines = self._violations({})
         self.page.emulate_media(color_scheme="light" if is_dark else "dark")
@@ -119,7 +119,7 @@ class Visit:
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
     def is_seen(self, element: Locator) -> bool:
-        """Whether all of the element is on the screen."""
+        """Return whether all of the element is on the screen."""
         box = element.bounding_box()
         return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= self.run("innerHeight")
 

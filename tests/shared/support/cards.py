@@ -8,6 +8,6 @@ from typing import Any
 
 
 def read_card(models: Path, version: int = 1, name: str = "small") -> dict[str, Any]:
-    """The card of a version in a model repository."""
+    """Return the card of a version in a model repository."""
     card: dict[str, Any] = json.loads((models / name / str(version) / "card.json").read_text())
     return card

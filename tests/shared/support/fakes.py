@@ -50,7 +50,7 @@ class FakeBackend:
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The fake moves for boards [N, 16], with nothing that was not asked for."""
+        """Return the fake moves for boards [N, 16], with nothing that was not asked for."""
         moves, probabilities, votes, legal = fake_moves(boards)
         return Moves(
             moves,
@@ -67,7 +67,7 @@ class SlowBackend(FakeBackend):
         self._seconds_per_board = seconds_per_board
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The fake moves for boards [N, 16]."""
+        """Return the fake moves for boards [N, 16]."""
         time.sleep(self._seconds_per_board * len(boards))
         return super().run(boards, requested)
 
@@ -93,7 +93,7 @@ class RecordingBackend(FakeBackend):
         return sum(map(len, self.batches))
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """The fake moves for boards [N, 16]."""
+        """Return the fake moves for boards [N, 16]."""
         self.batches.append(boards.copy())
         self.requested.append(requested)
         self.started.release()

@@ -30,7 +30,7 @@ A_RECORD = bytes([0xC0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 0, 0, 0, 4])
 
 
 def address_of(number: int) -> str:
-    """An address of this machine that only this process of tests uses."""
+    """Return an address of this machine that only this process of tests uses."""
     process = os.getpid()
     return f"127.{1 + (process >> 8) % 254}.{process % 256}.{1 + number}"
 

@@ -233,12 +233,12 @@ class OfThreeNumbersACell(nn.Module):
 
 
 def value_row_column(exponents: Tensor) -> Tensor:
-    """The encoder of `OfThreeNumbersACell`: exponents `[N, 16]` to `[N, 48]`."""
+    """Return the encoder of `OfThreeNumbersACell`: exponents `[N, 16]` to `[N, 48]`."""
     places = torch.arange(16)
     cells = [exponents / 11, (places // 4).expand_as(exponents) / 3, (places % 4).expand_as(exponents) / 3]
     return torch.stack(cells, dim=2).float().flatten(1)
 
 
 def of_one_board(exponents: Tensor) -> Tensor:
-    """An encoder that takes no batch."""
+    """Return an encoder that takes no batch."""
     return exponents.view(16).float()

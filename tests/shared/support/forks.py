@@ -128,7 +128,7 @@ class Forks:
 
 @cache
 def forks_of(command: str) -> Forks:
-    """The copies of a command; all tests share them."""
+    """Return the copies of a command; all tests share them."""
     return Forks(Path(os.environ.get(SHARED) or share_originals()), command)
 
 

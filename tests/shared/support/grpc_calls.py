@@ -21,15 +21,15 @@ def health_stub(channel: grpc.Channel) -> HealthCalls:
 
 
 def raw_unary(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-    """A method of one message and one reply, such as "grpc.health.v1.Health/Check"."""
+    """Return a method of one message and one reply, such as "grpc.health.v1.Health/Check"."""
     return channel.unary_unary(f"/{method}")
 
 
 def raw_stream(channel: grpc.Channel, method: str) -> grpc.StreamStreamMultiCallable[bytes, bytes]:
-    """A method of many messages and many replies."""
+    """Return a method of many messages and many replies."""
     return channel.stream_stream(f"/{method}")
 
 
 def trailing_metadata(error: grpc.RpcError) -> list[tuple[str, str | bytes]]:
-    """What came behind the end of a call, as pairs of key and value."""
+    """Return what came behind the end of a call, as pairs of key and value."""
     return [(entry.key, entry.value) for entry in error.trailing_metadata()]

@@ -88,7 +88,7 @@ class RawConnection:
         return stream
 
     def new_stream(self) -> int:
-        """The next stream's number."""
+        """Return the next stream's number."""
         with self._changed:
             stream = self._next_stream
             self._next_stream += 2

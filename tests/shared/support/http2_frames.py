@@ -39,12 +39,12 @@ def call(path: str, stream: int, headers: Iterable[tuple[bytes, bytes]] = (), fl
 
 
 def message_start(length: int, *, is_compressed: bool = False) -> bytes:
-    """What precedes a gRPC message of this length."""
+    """Return what precedes a gRPC message of this length."""
     return bytes([is_compressed]) + length.to_bytes(4, "big")
 
 
 def text_of(text: bytes) -> bytes:
-    """A string of a header block, not compressed: its length, then itself."""
+    """Return a string of a header block, not compressed: its length, then itself."""
     if len(text) < 127:
         return bytes([len(text)]) + text
     length, rest = b"\x7f", len(text) - 127

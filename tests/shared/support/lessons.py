@@ -80,7 +80,7 @@ SNAKE_ORDER = ("up", "down", "left", "right")
 
 
 def snake_network(corner: str = "top left") -> nn.Sequential:
-    """A dense network on flat one-hot cells that imitates a snake from a corner.
+    """Return a dense network on flat one-hot cells that imitates a snake from a corner.
 
     One is trained. The others are the same on a mirrored board.
     """

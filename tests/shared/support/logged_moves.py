@@ -8,7 +8,7 @@ from octofold_game.rules import slide
 
 
 def moves_of(episode: Episode) -> LoggedMoves:
-    """The moves of one game, worked out move by move."""
+    """Return the moves of one game, worked out move by move."""
     board, boards = episode.start, []
     log = np.frombuffer(episode.moves, np.uint8)
     for byte in log.tolist():

@@ -37,7 +37,7 @@ NAMESPACE = "octofold"
 
 
 def has_kustomize() -> bool:
-    """Whether there is a kubectl that says which kustomize it holds, as those since 1.24 do."""
+    """Return whether there is a kubectl that says which kustomize it holds, as those since 1.24 do."""
     if shutil.which("kubectl") is None:
         return False
     command = ["kubectl", "version", "--client", "--output", "json"]
@@ -53,7 +53,7 @@ needs_kubectl = pytest.mark.skipif(
 
 @functools.cache
 def resolved(combination: str) -> tuple[Manifest, ...]:
-    """All manifests of a combination."""
+    """Return all manifests of a combination."""
     resources, components = COMBINATIONS[combination]
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder).resolve()
@@ -69,7 +69,7 @@ def resolved(combination: str) -> tuple[Manifest, ...]:
 
 
 def built(folder: Path) -> tuple[Manifest, ...]:
-    """The manifests of a folder with a kustomization."""
+    """Return the manifests of a folder with a kustomization."""
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return tuple(yaml.safe_load_all(done.stdout))
@@ -96,5 +96,5 @@ def servers(manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, Manifest]
 
 
 def environment(container: Manifest) -> dict[str, str]:
-    """The variables that a manifest sets."""
+    """Return the variables that a manifest sets."""
     return {variable["name"]: variable["value"] for variable in container.get("env", [])}

@@ -12,6 +12,6 @@ class FirstLegal:
     largest_exponent = 6
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The moves on boards `[N, 16]`."""
+        """Return the moves on boards `[N, 16]`."""
         moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
         return moves

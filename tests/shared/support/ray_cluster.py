@@ -16,7 +16,7 @@ TRIES = 3
 
 
 def started() -> tuple[Any, list[Any]]:
-    """The cluster and its nodes."""
+    """Return the cluster and its nodes."""
     from ray.cluster_utils import Cluster
 
     options: list[dict[str, Any]] = [{"num_cpus": cpus, "object_store_memory": STORE_BYTES} for cpus in CPUS]

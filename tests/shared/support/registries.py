@@ -55,7 +55,7 @@ def states(models: Models) -> dict[str, str]:
 
 
 def settled(models: Models) -> dict[str, str]:
-    """The states once no version drains any more."""
+    """Return the states once no version drains any more."""
     wait_for(lambda: "UNLOADING" not in states(models).values())
     return states(models)
 

@@ -15,7 +15,7 @@ Replays = dict[int, tuple[bytes, bytes, int]]
 
 
 def replays_of(folder: Path) -> Replays:
-    """The games of a result folder, each played once and by the rules."""
+    """Return the games of a result folder, each played once and by the rules."""
     games: Replays = {}
     for episode in read_replays(folder / "games.replay"):
         verify(episode)

@@ -11,11 +11,11 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 
 
 def described(**fields: Any) -> dict[str, Any]:
-    """The JSON description of the tensor BOARDS; keywords overwrite its fields."""
+    """Return the JSON description of the tensor BOARDS; keywords overwrite its fields."""
     return {"name": "boards", "datatype": "UINT8", "shape": list(BOARDS.shape), **fields}
 
 
 def binary(request: dict[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, str]]:
-    """A request body of JSON followed by tensors, and its headers."""
+    """Return a request body of JSON followed by tensors, and its headers."""
     text = json.dumps(request).encode()
     return b"".join((text, *tensors)), {"Inference_Header_Content_Length": str(len(text))}

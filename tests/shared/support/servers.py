@@ -135,7 +135,7 @@ def forked_server(
 
 
 def limits_in(arguments: Sequence[str]) -> tuple[dict[str, float], list[str]]:
-    """The fields of `Config` among the arguments that are no options, and the other arguments."""
+    """Return the fields of `Config` among the arguments that are no options, and the other arguments."""
     fields_by_flag = {flag_of(each.name): each for each in fields(Config) if not each.metadata}
     limits, others = dict[str, float](), list[str]()
     words = iter(arguments)
@@ -222,7 +222,7 @@ class Gate:
 
 
 def new_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """A gate for the servers that are started from now on."""
+    """Return a gate for the servers that are started from now on."""
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("GATE", str(folder))
     return Gate(folder, Path(__file__).parents[2] / "server" / "gated_server.py")

@@ -11,5 +11,5 @@ CARDS = sorted(card for card in MODELS.glob("*/*/card.json") if card.parts[-3] n
 
 
 def newest(name: str) -> Path:
-    """The folder of the newest version of a model, such as `models/swift/4`."""
+    """Return the folder of the newest version of a model, such as `models/swift/4`."""
     return max((MODELS / name).glob("[0-9]*"), key=lambda version: int(version.name))

@@ -40,7 +40,7 @@ def memory_at_most(pid: int, memory_bytes: int, what: str) -> Iterator[None]:
 
 
 def typical_cpu_seconds(pid: int, wait: Callable[[], object], times: int) -> float:
-    """The median CPU time that a process under attack spends while the test waits for something.
+    """Return the median CPU time that a process under attack spends while the test waits for something.
 
     On a busy machine, the attack also goes on while the test sleeps. So some waits cost much, but not the
     median.

@@ -158,7 +158,7 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def scores(self) -> Scores:
-        """The scores of the games that ended since the last call; waits for the device."""
+        """Return the scores of the games that ended since the last call; waits for the device."""
         games, total, best = self._ended_games.tolist()
         self._ended_games.zero_()
         return Scores(games, total / games if games else 0.0, best)

@@ -87,7 +87,7 @@ class NetworkPlayer:
 
 
 def _padded_size(boards: int) -> int:
-    """The next number with zeros after its first three binary digits, at most a quarter more.
+    """Return the next number with zeros after its first three binary digits, at most a quarter more.
 
     On a CPU, torch keeps memory for each size of batch that it has seen. Games end one after another, so
     without this, 100 games of a network of 800,000 weights cost 200 MB that stay in use.
@@ -102,7 +102,7 @@ def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The winners `[N]` among answers `[N, V, 4]`, `-inf` where illegal."""
+    """Return the winners `[N]` among answers `[N, V, 4]`, `-inf` where illegal."""
     votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
     odds = np.exp(answers - answers.max(axis=2, keepdims=True))
     mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)

@@ -38,7 +38,7 @@ class PositionPool:
             _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
 
     def batch(self) -> NDArray[np.uint64]:
-        """The boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
+        """Return the boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
         start = self._next_slice * self.batch_size
         return self.boards[start : start + self.batch_size]
 

@@ -48,7 +48,7 @@ class StrengthEstimates:
         self.latest: StrengthEstimate | None = None
 
     def of(self, run: Trained) -> StrengthEstimate | None:
-        """A new estimate if one is due, otherwise None."""
+        """Return a new estimate if one is due, otherwise None."""
         if self._due is None:
             self._due = run.seconds + _FIRST_SECONDS
         if run.seconds < self._due:

@@ -79,7 +79,7 @@ class TensorTeacher:
         return self.network.sha256
 
     def action_values(self, boards: Tensor, depth: int = 1) -> Tensor:
-        """The expected value of each move, `[N, 4] float32`, `-inf` where illegal.
+        """Return the expected value of each move, `[N, 4] float32`, `-inf` where illegal.
 
         A move that makes a tile above 32768 is worth its reward and ends the game.
 
@@ -133,7 +133,7 @@ def _fill(boards, tables, parts, deep):
 
 @njit(cache=True, nogil=True)
 def _worth(boards, item, deep, tables):
-    """The result of one thread: the value of a move, or the part of it from one new tile."""
+    """Return the result of one thread: the value of a move, or the part of it from one new tile."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
     # Neighboring threads share a board and a move, and so most of what they read. Few boards have more empty

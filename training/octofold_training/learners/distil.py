@@ -121,7 +121,7 @@ class Distillation(StudentRun):
         return loss.item(), agreement, float(regret.mean()), int(ended[own].sum())
 
     def _labels(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """The teacher's values of the moves `[B, 4]`, `-inf` where illegal."""
+        """Return the teacher's values of the moves `[B, 4]`, `-inf` where illegal."""
         values = self._teacher.action_values(boards)
         if self.options.deep_share:
             deep = self._random.random(len(boards)) < self.options.deep_share

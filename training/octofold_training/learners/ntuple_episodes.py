@@ -199,7 +199,7 @@ def _update(entries, indices, target, rates, own_rates):
 
 @njit(cache=True, nogil=True)
 def downgraded(board, exponent):
-    """A packed board with all tiles below `exponent`, as far as possible.
+    """Return a packed board with all tiles below `exponent`, as far as possible.
 
     The largest tile and those that follow it without a gap are halved together, so that different tiles stay
     different and keep their order. If the chain goes down to a 4, no tile is halved.

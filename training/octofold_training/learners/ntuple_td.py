@@ -88,7 +88,7 @@ class NTupleOptions:
             )
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-        """The tuples and the stages of a run that has learned from that many moves."""
+        """Return the tuples and the stages of a run that has learned from that many moves."""
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
         return tuples, self.stages if moves >= self.stage_moves else ()
 
@@ -114,7 +114,7 @@ class NTupleOptions:
         return cooling(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:
-        """How many moves the run has when its shape or its rates change next, or when it ends.
+        """Return how many moves the run has when its shape or its rates change next, or when it ends.
 
         The rates fall in steps of a twentieth.
         """
@@ -350,7 +350,7 @@ class _Thread:
         self.reseed(0)
 
     def take_counts(self) -> NDArray[np.int64]:
-        """What it has counted since, once it has stopped.
+        """Return what it has counted since, once it has stopped.
 
         A pool waits for no thread that Ctrl-C met at its start.
         """

@@ -76,7 +76,7 @@ class StudentProgress(RunProgress):
     student_games: int
 
     def details(self) -> str:
-        """The figures of this kind of run."""
+        """Return the figures of this kind of run."""
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
@@ -197,7 +197,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
 
     def learning_rate(self) -> float:
-        """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
+        """Return the learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
         options = self.options
         risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
         rate = risen * cooling(self.positions, options.positions, options.cool_down)

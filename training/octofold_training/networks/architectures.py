@@ -45,7 +45,7 @@ class NetworkArchitecture(
     """The sizes of one kind of network. Its tag is the kind."""
 
     def build(self) -> nn.Module:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         raise NotImplementedError
 
 
@@ -82,12 +82,12 @@ class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
 
 @cache
 def kinds() -> tuple[type[NetworkArchitecture], ...]:
-    """The classes of all installed kinds of networks."""
+    """Return the classes of all installed kinds of networks."""
     return tuple(entry.load() for entry in sorted(entry_points(group=GROUP)))
 
 
 def architecture_of(content: Architecture) -> NetworkArchitecture:
-    """The structure of an architecture.
+    """Return the structure of an architecture.
 
     Raises:
         ArchitectureError: an unknown kind, or a missing, unknown or impossible size.
@@ -101,7 +101,7 @@ def architecture_of(content: Architecture) -> NetworkArchitecture:
 
 
 def complete(content: Architecture) -> Architecture:
-    """The same network with its defaults written out, and without fields that are none.
+    """Return the same network with its defaults written out, and without fields that are none.
 
     Raises:
         ArchitectureError: as `architecture_of`.
@@ -111,7 +111,7 @@ def complete(content: Architecture) -> Architecture:
 
 
 def values_afterstates(architecture: Architecture) -> bool:
-    """Whether the network values afterstates. Others value or prefer the four moves of a board."""
+    """Return whether the network values afterstates. Others value or prefer the four moves of a board."""
     return bool(architecture.get("head", "policy") == "value")
 
 

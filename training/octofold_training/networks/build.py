@@ -15,7 +15,7 @@ ILLEGAL = -1e9
 
 
 def build(architecture: Architecture) -> nn.Module:
-    """A network with fresh weights.
+    """Return a network with fresh weights.
 
     It is a policy network unless its `head` is "value". The single output of a value network, times its
     `value_scale`, is the value of an afterstate in points.
@@ -41,10 +41,10 @@ def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
 
 
 def all_finite(*networks: nn.Module) -> bool:
-    """Whether all weights, and all averages of batch norm, are finite numbers."""
+    """Return whether all weights, and all averages of batch norm, are finite numbers."""
     return all(bool(each.isfinite().all()) for network in networks for each in network.state_dict().values())
 
 
 def count_weights(network: nn.Module) -> int:
-    """Number of trained values, including biases."""
+    """Return the number of trained values, including biases."""
     return sum(parameter.numel() for parameter in network.parameters())

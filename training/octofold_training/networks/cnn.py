@@ -35,7 +35,7 @@ class _CornerConvolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """The gradients of inputs, weights and biases."""
+        """Return the gradients of inputs, weights and biases."""
         x, weight, y = ctx.saved_tensors
         inputs, outputs = weight.shape[2:]
         g = torch.ops.aten.threshold_backward(gradients[0].contiguous(), y, 0)
@@ -56,7 +56,7 @@ class _CornerConvolution(torch.autograd.Function):
 
 
 def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
-    """The places of the window except its corner, with the contiguous blocks that they connect."""
+    """Return the places of the window except its corner, with the contiguous blocks that they connect."""
     below = [((1, 0), (slice(0, 3), slice(1, 4)))]
     right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
     diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]
@@ -81,7 +81,7 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The same by cuDNN, which runs one large kernel.
+    """Return the same by cuDNN, which runs one large kernel.
 
     A GPU's matrix units want multiples of eight channels: `x` may have more channels than `weight` takes, and
     what is returned is filled up with zeros.
@@ -138,5 +138,5 @@ class CNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="cnn"):
     channels: Channels
 
     def build(self) -> CNN:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return CNN(self.layers, self.channels, self.exponents, self.outputs)

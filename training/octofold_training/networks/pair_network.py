@@ -85,7 +85,7 @@ def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same sums as a matrix product in `dtype`; on a GPU its gradients need no sorting of rows."""
+    """Return the same sums as a matrix product in `dtype`; on a GPU its gradients need no sorting of rows."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 
@@ -106,5 +106,5 @@ class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs
             raise ValueError(f"patterns is {self.patterns}, allowed is a list without repetitions")
 
     def build(self) -> PairNetwork:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return PairNetwork(self.patterns, self.features, self.dense, self.exponents, self.outputs)

@@ -87,7 +87,7 @@ def _draw(
 
 
 def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A moving average of values `[N]`, with a smaller window near both ends."""
+    """Return a moving average of values `[N]`, with a smaller window near both ends."""
     reach = int(len(values) * _SMOOTHED_OVER)
     weights = np.hanning(2 * reach + 3)[1:-1]
     return np.convolve(values, weights, "same") / np.convolve(np.ones(len(values)), weights, "same")

@@ -68,7 +68,7 @@ class History:
 
 
 def read_reports(file: Path) -> list[dict[str, Any]]:
-    """The reports in a file, without a last line that was cut off; none if there is no file.
+    """Return the reports in a file, without a last line that was cut off; none if there is no file.
 
     Raises:
         TrainingError: a line is not a report; the message names file and line.

@@ -51,7 +51,7 @@ _LENGTHS = ("positions", "episodes", "hours")
 
 
 def require_stages(found: Any) -> list[Stage]:
-    """What was read from a file, if it is a list of stages.
+    """Return what was read from a file, if it is a list of stages.
 
     Raises:
         ValueError: it is not.
@@ -71,7 +71,7 @@ def stages_so_far(
     positions: int,
     seconds: float,
 ) -> list[Stage]:
-    """The stages of a run that stands at `positions` after `seconds`.
+    """Return the stages of a run that stands at `positions` after `seconds`.
 
     Args:
         before: the stages when the run was resumed; none for a new run.
@@ -94,13 +94,13 @@ def stages_so_far(
 
 
 def _is_same(before: Stage, now: Stage) -> bool:
-    """Whether a stage goes on. Options that did not exist when it began make no difference."""
+    """Return whether a stage goes on. Options that did not exist when it began make no difference."""
     known = {name: value for name, value in now["options"].items() if name in before["options"]}
     return _without_lengths(before) == _without_lengths({**now, "options": known})
 
 
 def _without_lengths(stage: Stage) -> dict[str, Any]:
-    """A stage without its own length and that of the run."""
+    """Return a stage without its own length and that of the run."""
     return _without_length(stage) | {"options": _without_length(stage["options"])}
 
 

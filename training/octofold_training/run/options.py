@@ -23,7 +23,7 @@ Options = TypeVar("Options")
 
 
 def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
-    """The options dataclass `kind`, with the values of `content` and defaults for the others.
+    """Return the options dataclass `kind`, with the values of `content` and defaults for the others.
 
     Raises:
         ValueError: an unknown name, a value of another type or out of bounds; the message says which.
@@ -42,7 +42,7 @@ def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
 
 
 def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
-    """The type of an option, and its bounds in msgspec's form if it is a number."""
+    """Return the type of an option, and its bounds in msgspec's form if it is a number."""
     if kind not in (int, float):
         return kind
     least, most = metadata["minimum"], metadata["maximum"]
@@ -52,7 +52,7 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def fixed_options(options: Any) -> list[str]:
-    """The names of the options, a dataclass, that a run keeps for good."""
+    """Return the names of the options, a dataclass, that a run keeps for good."""
     return [each.name for each in fields(options) if each.metadata.get("fixed")]
 
 
@@ -70,7 +70,7 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:
-    """The options with every marked number of positions limited to a tenth of the run, and warnings.
+    """Return the options with every marked number of positions limited to a tenth of the run, and warnings.
 
     Takes a dataclass with a field `positions`. The second result has one line of text for each option that
     was cut; it is empty if the run is long enough.

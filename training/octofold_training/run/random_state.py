@@ -23,7 +23,7 @@ def restore_random(random: np.random.Generator, state: str) -> None:
 
 
 def global_generator(device: torch.device) -> torch.Generator:
-    """The default generator of torch on a device."""
+    """Return the default generator of torch on a device."""
     if device.type == "cpu":
         return torch.default_generator
     torch.cuda.init()  # before, CUDA has no generators

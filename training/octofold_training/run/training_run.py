@@ -29,14 +29,14 @@ class RunProgress:
     """Average score of some games of the averaged network; None without games."""
 
     def line(self, goal: float) -> str:
-        """The progress of a run to that `goal` in one line."""
+        """Return the progress of a run to that `goal` in one line."""
         return (
             f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
             f"{self.positions_per_second:,.0f}/s  {self.details()}"
         )
 
     def details(self) -> str:
-        """The figures of this kind of run."""
+        """Return the figures of this kind of run."""
         return "no update" if self.loss is None else f"loss {self.loss:.4f}"
 
 
@@ -50,7 +50,7 @@ class GamesProgress(RunProgress):
     """Average score of the games that ended since the last report; None if no game ended."""
 
     def line(self, goal: float) -> str:
-        """The progress of a run to that `goal` in one line."""
+        """Return the progress of a run to that `goal` in one line."""
         score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
         return (
             f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
@@ -129,7 +129,7 @@ class TrainingRun(ABC, Generic[Reports]):
         return self.positions > 0
 
     def learning_rate(self) -> float:
-        """The learning rate of the next update."""
+        """Return the learning rate of the next update."""
         return float(self.options.learning_rate)
 
     def warm_up(self) -> None:
@@ -164,7 +164,7 @@ class TrainingRun(ABC, Generic[Reports]):
         loss.backward()
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
-        """The rounded figures of a report; adds its seconds to those of the run.
+        """Return the rounded figures of a report; adds its seconds to those of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
