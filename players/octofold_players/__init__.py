@@ -1,1 +1,1 @@
-"""Local players: they choose moves in this process, and some teach the networks that are served."""
+"""Local players choose moves in this process; some of them teach the networks that are served."""

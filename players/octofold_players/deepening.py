@@ -1,9 +1,9 @@
-"""Iterative deepening with limits on depth, time and cores, and with cancellation.
+"""Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
-With a limit on time, a search goes one move deeper each time that it is finished, and the deepest finished
-search counts. A deadline is seldom short enough to need this: the search first looks one move ahead, to have
-an answer, and then as far as the options say. If half of the time does not suffice, it goes one move deeper
-at a time. The search one move ahead takes microseconds and is always finished.
+With a time limit, the search first looks one move ahead, so that it has an answer. This takes microseconds
+and always finishes. It then searches to the depth of the options, which usually fits into the time. If this
+takes more than half of the time, it starts again and searches one move deeper at a time. The deepest finished
+search counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from octofold_players.local_player import ValuePlayer, best_moves, check_option
 EVERY_MOVE = np.arange(4)
 _SECONDS_TO_PREPARE = 0.01
 _PART_BOARDS = 8
-"""Maximum boards of a part where a turn may end: another thread may have searched later parts in vain."""
+"""Maximum boards of a part if a turn may end. When it ends, later parts that other threads searched are
+lost, so parts are small."""
 _PAGE_BYTES = 4096
 
 
@@ -36,24 +37,24 @@ class Rows(NamedTuple):
     """State of a search for N boards."""
 
     values: NDArray[np.floating]
-    """`[N, 4]`."""
+    """`[N, 4]`: the values of the moves."""
     depths: NDArray[np.uint8]
-    """`[N]`: how deep each was searched."""
+    """`[N]`: the depth to which each board was searched."""
     positions: NDArray[np.int64]
-    """`[N]`: how many positions of each were visited."""
+    """`[N]`: the number of positions visited for each board."""
 
 
 class Means(NamedTuple):
     """Resources of a search."""
 
     deadline: int = NEVER
-    """A time of `search_limits.clock`."""
+    """The time of `search_limits.clock` at which the search ends."""
     stop: NDArray[np.uint8] | None = None
-    """See `Limits.stop`."""
+    """The flag that cancels the search, see `Limits.stop`."""
     threads: int = 1
-    """Threads for the moves of one board: several only for a lone board."""
+    """Number of threads for the moves of one board. It is more than one only if there is one board."""
     turn_end: int = NEVER
-    """A time of `search_limits.clock`; later, no further board is begun."""
+    """The time of `search_limits.clock` after which the search begins no further board."""
 
 
 class DeepeningSearch(ABC):
@@ -61,21 +62,21 @@ class DeepeningSearch(ABC):
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False
-    """As in `LocalPlayer`."""
+    """See `LocalPlayer.looks_ahead`."""
     value_unit: str
     value_type: ClassVar[type[np.floating]] = np.float64
     most_depth: ClassVar[int]
-    """The largest depth that the options may have, and that more time leads to."""
+    """The largest depth that the options allow and that a search with spare time reaches."""
     split_depth: ClassVar[int]
-    """Least depth at which several threads share the moves of a lone board."""
+    """Minimum depth at which several threads share the moves of a single board."""
 
     def __init__(self, depth: int | None, cores: int | None, tables: tuple[EndgameTable, ...] = ()) -> None:
-        """A search that asks endgame tables first.
+        """Make a search that looks up moves in endgame tables first.
 
         Args:
-            depth: search depth; None lets `depths` choose it for each board.
-            cores: number of cores; None for numba's default.
-            tables: the tables, in the order in which they are asked.
+            depth: search depth. None: `depths` chooses it for each board.
+            cores: number of cores. None: numba's default.
+            tables: the endgame tables, in the order of lookup.
 
         Raises:
             OptionError: the depth is out of range.
@@ -86,11 +87,11 @@ class DeepeningSearch(ABC):
         self._cores = cores
         self.tables = tables
         self._board_seconds = 0.001
-        """CPU time that a board took lately, on the thread that began it: those that share a lone board do
-        not count. It changes no answer."""
+        """Recent average CPU time of a board, on the thread that began it. Other threads that share a single
+        board do not count. It does not affect answers."""
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Depths `[N]` that the options give for boards `[N]`."""
+        """Return the depths `[N]` that the options give for boards `[N]`."""
         return np.full(len(boards), self._depth, np.uint8)
 
     @abstractmethod
@@ -102,12 +103,12 @@ class DeepeningSearch(ABC):
         rows: Rows,
         means: Means,
     ) -> int:
-        """Search some moves of boards `[N]` to depths `[N]`, in order.
+        """Search the given moves of boards `[N]` to depths `[N]`, in order.
 
-        Only boards that are done get their new row. Boards that were searched as deep are passed over.
+        Only finished boards get a new row. Boards that were already searched to this depth are skipped.
 
         Returns:
-            `search_limits.RUNNING` if all boards are done, otherwise why the search ended.
+            `search_limits.RUNNING` if all boards are finished, otherwise the reason why the search ended.
         """
 
     def numbers(self) -> list[NDArray[np.generic]]:
@@ -117,7 +118,7 @@ class DeepeningSearch(ABC):
         ]
 
     def prepare(self) -> None:
-        """Compile all code, and touch all pages of the files."""
+        """Compile all code, and read all pages of the mapped files."""
         for array in self.numbers():
             array.reshape(-1)[:: _PAGE_BYTES // array.itemsize].max(initial=0)
         boards = np.zeros((8 * (self._cores or 1), 16), np.uint8)
@@ -126,7 +127,7 @@ class DeepeningSearch(ABC):
         self.find(boards[:1], Limits(_SECONDS_TO_PREPARE, deeper=True))
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
-        """As `Search.find`.
+        """Implement `Search.find`.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
@@ -135,7 +136,7 @@ class DeepeningSearch(ABC):
         return self.find_packed(pack_downgraded(checked, ahead=self.looks_ahead), limits)
 
     def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> SearchResult:
-        """`find` for 64-bit boards `[N]`."""
+        """Search 64-bit boards `[N]` as `find` does."""
         moves = np.full(len(boards), -1, np.int8)
         rows = self._no_rows(len(boards))
         threads = self._threads()
@@ -172,10 +173,10 @@ class DeepeningSearch(ABC):
     def _moves(
         self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool
     ) -> tuple[NDArray[np.int8], int]:
-        """The moves of the tables, and those of a search where they know none; fills the latter's rows.
+        """Look up moves in the tables; search the boards without one and fill their rows.
 
         Returns:
-            The moves, and the number of leading boards that are done.
+            The moves, and the number of finished boards, counted from the first.
         """
         moves = endgame_moves(boards, self.tables) if self.tables else np.full(len(boards), -1, np.int8)
         others = np.flatnonzero(moves < 0)
@@ -191,7 +192,7 @@ class DeepeningSearch(ABC):
         return moves, int(others[done]) if done < len(others) else len(boards)
 
     def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return the values of the moves of 64-bit boards `[N]`, searched as the options say: `[N, 4]`."""
+        """Return the values `[N, 4]` of the moves on 64-bit boards `[N]`, at the depth of the options."""
         rows, depths = self._no_rows(len(boards)), self.depths(boards)
 
         def fill(start: int, end: int) -> None:
@@ -214,7 +215,10 @@ class DeepeningSearch(ABC):
         )
 
     def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> int:
-        """Fill the rows of boards; returns how many leading ones are done, as deep as time allowed."""
+        """Search the boards as deep as time allows and fill their rows.
+
+        Returns the number of finished boards, counted from the first.
+        """
         wanted = self.depths(boards)
         if deeper:
             wanted = np.full_like(wanted, self.most_depth)
@@ -230,7 +234,7 @@ class DeepeningSearch(ABC):
     def _passes(
         wanted: NDArray[np.uint8], means: Means, deeper: bool
     ) -> Iterable[tuple[NDArray[np.uint8], Means]]:
-        """The depths of each search of some boards, one search after the other, and what it may use."""
+        """Yield the depths and the resources of each of the successive searches of some boards."""
         if means.deadline != NEVER:
             yield np.minimum(wanted, 1), means._replace(deadline=NEVER)
             if not deeper:
@@ -240,7 +244,7 @@ class DeepeningSearch(ABC):
         yield wanted, means
 
     def _search(self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means) -> int:
-        """Search all moves; several threads share a lone board where that is faster."""
+        """Search all moves. Several threads share a single board where that is faster."""
         if means.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, means)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
@@ -260,7 +264,7 @@ class DeepeningSearch(ABC):
 
 @dataclass(frozen=True)
 class DeepeningPlayer(ValuePlayer):
-    """A player that moves and values by a `DeepeningSearch`."""
+    """A player whose moves and values come from a `DeepeningSearch`."""
 
     @property
     @abstractmethod
@@ -268,7 +272,7 @@ class DeepeningPlayer(ValuePlayer):
 
     @property
     def endgames(self) -> tuple[EndgameTable, ...]:
-        """The tables, in the order in which they are asked."""
+        """The endgame tables, in the order of lookup."""
         return self._search.tables
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:

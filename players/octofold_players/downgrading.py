@@ -1,8 +1,8 @@
-"""Boards with tiles beyond 32768 as boards that fit into 64 bits.
+"""Converts boards with tiles beyond 32768 into boards that fit into 64 bits.
 
-A packed cell has four bits, which end at 32768. Where no tile of some size is on the board, and none can soon
-be made, all larger tiles can be halved together: which tiles are equal, which merge and which moves are legal
-stays the same. Guei, Chen and Wu halve large tiles in this way when a network knows too little about them
+A packed cell has four bits, which hold tiles up to 32768. If a tile size is not on the board and cannot soon
+be made, all larger tiles can be halved together. The same tiles are equal then, and the same moves and merges
+are legal. Guei, Chen and Wu halve large tiles in this way when a network knows too little about them
 ("Optimistic Temporal Difference Learning for 2048", IEEE Transactions on Games, 2022).
 """
 
@@ -14,19 +14,20 @@ from octofold_game.bitboards import LARGEST_EXPONENT, pack
 from octofold_game.rules import LARGEST_EXPONENT as LARGEST_OF_ALL
 
 _SPAWNED = 64
-"""Most that the spawns of a search add to the sum of the tiles: 16 times a 4."""
+"""Upper limit of what the spawns of a search add to the sum of the tiles: 16 times a 4."""
 _MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
-"""With a larger sum, 16 moves may make a tile that does not fit."""
+"""Largest sum of the tiles from which 16 moves cannot make a tile that does not fit."""
 _LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
 """A board without moves: sixteen different tiles."""
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 
 def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArray[np.uint64]:
-    """Pack boards `[N, 16]` or `[N, 4, 4]` of any tiles: `[N]`.
+    """Pack boards `[N, 16]` or `[N, 4, 4]` with any tiles into `[N]`.
 
-    Those beyond 32768 are halved; `ahead`, also those that 16 moves may bring there. Then a search sees two
-    32768s merge, but for half of the points: that is for players whose worth is no points.
+    Boards with tiles beyond 32768 are halved. With `ahead`, so are boards on which 16 moves may make such a
+    tile. A search then sees two 32768s merge, but for half of the points. So `ahead` suits players that do
+    not count points.
     """
     if 16 << int(boards.max(initial=0)) > _MOST:
         boards = boards.reshape(-1, 16).copy()
@@ -37,10 +38,10 @@ def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArra
 
 
 def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the board `[16]` with its larger tiles halved until 16 moves make none beyond 32768.
+    """Halve the larger tiles of a board `[16]` until 16 moves cannot make a tile beyond 32768.
 
-    A search of 16 moves sees no difference, unless the board has no tile size that is free and stays so. Then
-    it is halved only until it can be packed, and a search may see tiles merge that would not.
+    A search of 16 moves sees no difference if some tile size is absent and stays absent. Otherwise the board
+    is halved only until it can be packed, and a search may merge tiles that differ on the real board.
     """
     while _TILES[board].sum() > _MOST:
         absent = np.setdiff1d(np.arange(1, board.max()), board)[::-1]
@@ -56,5 +57,5 @@ def downgraded(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _stays_free(exponent: int, board: NDArray[np.uint8]) -> bool:
-    """Return whether the smaller tiles cannot soon make a tile of this size."""
+    """Return whether the smaller tiles cannot make a tile of this size within 16 moves."""
     return bool(_TILES[board[board < exponent]].sum() + _SPAWNED < 1 << exponent)

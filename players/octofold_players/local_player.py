@@ -1,6 +1,6 @@
-"""The base classes of local players: options as dataclass fields, a name and a digest made of them, moves.
+"""The base classes of local players. Their dataclass fields are options and make up the name and the digest.
 
-A move depends only on the options and the board: not on the other boards of a batch and not on earlier calls.
+A move depends only on the options and the board, not on the other boards of a batch or on earlier calls.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class LocalPlayer(ABC):
     kind: ClassVar[str]
     """The name without the options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
-    """The largest exponent that the player accepts; a game ends when it outgrows this."""
+    """The largest exponent that the player accepts. A game that exceeds it ends."""
     looks_ahead: ClassVar[bool] = False
-    """Whether boards are halved before a 65536 can be made, see `pack_downgraded`."""
+    """Whether tiles are halved before a search can make a 65536, see `pack_downgraded`."""
     revision: ClassVar[int] = 1
-    """Counts the changes of code that changed moves."""
+    """Number of the version of the code. Every change of the code that changes moves raises it."""
 
     @property
     def name(self) -> str:
         """The kind and the options that differ from their defaults, such as `expectimax:depth=2`.
 
-        An option without a default appears as its value alone.
+        Of an option without a default, only the value appears.
         """
         chosen = [
             str(value) if option.default is MISSING else f"{option.name}={value}"
@@ -52,7 +52,7 @@ class LocalPlayer(ABC):
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of kind, revision, options and trained numbers, independent of where their file is."""
+        """SHA-256 of kind, revision, options and trained numbers. The path of a file does not count."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
@@ -61,7 +61,7 @@ class LocalPlayer(ABC):
         return digest.hexdigest()
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Return the move for each of `[N, 16]` or `[N, 4, 4]` boards: `[N] int8`, -1 if the game is over.
+        """Return the moves `[N] int8` for boards `[N, 16]` or `[N, 4, 4]`; -1 if the game is over.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
@@ -81,15 +81,15 @@ class LocalPlayer(ABC):
 
 @dataclass(frozen=True)
 class ValuePlayer(LocalPlayer):
-    """A player that values each move and makes the best one, unless endgame tables know another one.
+    """A player that makes the move with the largest value, unless an endgame table has a move.
 
-    The lowest move number breaks ties. It implements `octofold_game.player.TileValuingPlayer`.
+    Of equally good moves, it makes the first. It implements `octofold_game.player.TileValuingPlayer`.
     """
 
     value_unit: ClassVar[str]
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The value of each move on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`, `-inf` if illegal.
+        """Return the values `[N, 4]` of the moves on boards `[N, 16]` or `[N, 4, 4]`; `-inf` if illegal.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 17.
@@ -97,7 +97,7 @@ class ValuePlayer(LocalPlayer):
         return self._values(self._packed(boards))
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """As `octofold_game.player.TileValuingPlayer`, of `[N, 16]` afterstates.
+        """Implement `octofold_game.player.TileValuingPlayer.tile_values` for afterstates `[N, 16]`.
 
         Raises:
             BoardError: an afterstate is malformed or has an exponent above 17.
@@ -119,22 +119,22 @@ class ValuePlayer(LocalPlayer):
 
 
 def best_moves(values: NDArray[np.floating]) -> NDArray[np.int8]:
-    """The move with the largest value in each row of `[N, 4]`, or -1 if all values are `-inf`: `[N]`."""
+    """Return the move `[N]` with the largest value in each row of `[N, 4]`, or -1 if all are `-inf`."""
     return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
 
 
 class OptionError(OctofoldError, ValueError):
-    """An option of a player that is unknown or out of range; the message is one line."""
+    """An option of a player is unknown or out of range. The message is one line."""
 
 
 def check_option(name: str, value: float, least: float, most: float) -> None:
-    """Check that an option is in `least` to `most`.
+    """Check that an option is between `least` and `most`, inclusive.
 
     Raises:
-        OptionError: it is not.
+        OptionError: the option is out of this range.
     """
     if not least <= value <= most:
-        raise OptionError(f"{name} {value} is not in {least} to {most}")
+        raise OptionError(f"{name} must be from {least} to {most}, got {value}")
 
 
 _TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
@@ -144,19 +144,19 @@ _TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     str: ((str,), "text"),
 }
-"""Types in a card that are accepted for an option of each type."""
+"""For each type of an option, the JSON types that a card may use, and their description."""
 
 
 def card_options(
     kind: type[LocalPlayer], options: Mapping[str, Option], useless: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the options of a card, checked to be options of a kind of player, and of the right types.
+    """Check that the options of a card are options of a kind of player and have the right types. Return them.
 
-    Options that are paths are not among them: a card has files instead. `useless` are names of files that
-    this kind does not need.
+    A card has files in place of options that are paths. `useless` holds the names of files that this kind
+    does not need.
 
     Raises:
-        OptionError: an option is unknown or of another type, or something is useless.
+        OptionError: an option is unknown or has the wrong type, or `useless` is not empty.
     """
     types = get_type_hints(kind)
     known = [option.name for option in fields(kind) if types[option.name] in _TAKEN]
@@ -166,7 +166,7 @@ def card_options(
             raise OptionError(f"{kind.kind} has no option {name}{hint}")
         taken, what = _TAKEN[types[name]]
         if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
-            raise OptionError(f"{kind.kind}: {name} {value!r} is not {what}")
+            raise OptionError(f"{kind.kind}: {name} must be {what}, got {value!r}")
     for name in useless:
-        raise OptionError(f"{kind.kind} has no use for {name}")
+        raise OptionError(f"{kind.kind} does not use {name}; remove it")
     return dict(options)

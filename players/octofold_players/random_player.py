@@ -23,7 +23,7 @@ class RandomPlayer(LocalPlayer):
     kind: ClassVar[str] = "random"
 
     seed: int = 0
-    """The seed and the board determine the move."""
+    """The seed. Together with the board, it determines the move."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -48,7 +48,7 @@ def seed_by_board(state, seed, board):
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """Return a uniformly chosen legal move with its afterstate and reward; the move is -1 if none is legal.
+    """Choose a legal move uniformly. Return it with its afterstate and reward, or -1 if none is legal.
 
     A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
     """

@@ -133,7 +133,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
     [
         ("expectimx", 2, "did you mean expectimax?"),
         ("expectimax:dpeth=2", 2, "did you mean depth?"),
-        ("expectimax:depth=13", 1, "player expectimax:depth=13: depth 13 is not in 1 to 12"),
+        ("expectimax:depth=13", 1, "player expectimax:depth=13: depth must be from 1 to 12, got 13"),
         ("perimeter:nowhere", 1, "player perimeter:nowhere: nowhere: no endgame tables"),
         ("ntuple:models/ntuple", 1, "did you mean models/ntuple/3?"),
         ("montecarlo", 1, "player montecarlo cannot be served: its class lacks the method `served`"),

@@ -184,10 +184,10 @@ def test_time_may_lead_deeper_than_the_options_but_not_deeper_than_they_may_say(
             "expectimax has no option dpeth (choose from depth, cutoff, heuristic, weights); "
             "did you mean depth?",
         ),
-        (HeuristicExpectimaxPlayer, {"depth": 0}, "depth 0 is not in 1 to 12"),
-        (HeuristicExpectimaxPlayer, {"depth": True}, "expectimax: depth True is not a whole number"),
+        (HeuristicExpectimaxPlayer, {"depth": 0}, "depth must be from 1 to 12, got 0"),
+        (HeuristicExpectimaxPlayer, {"depth": True}, "expectimax: depth must be a whole number, got True"),
         (HeuristicExpectimaxPlayer, {"cutoff": "no"}, "expectimax: cutoff 'no' is not a number"),
-        (HeuristicExpectimaxPlayer, {"heuristic": "his"}, "heuristic 'his' is not one of moravek, nneonneo"),
+        (HeuristicExpectimaxPlayer, {"heuristic": "his"}, "heuristic must be one of moravek, nneonneo, got 'his'"),
         (PerimeterPlayer, {"tables": "/etc"}, "perimeter has no option tables (choose from depth)"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_network_that_is_wrong_is_one_line(folder: Path) -> None:
 
 
 def test_a_kind_without_files_refuses_files() -> None:
-    with pytest.raises(OctofoldError, match=r"^expectimax has no use for kept\.npy$"):
+    with pytest.raises(OctofoldError, match=r"^expectimax does not use kept\.npy; remove it$"):
         HeuristicExpectimaxPlayer.served({}, {"kept.npy": np.zeros(1, np.uint8)}, 1)
 
 

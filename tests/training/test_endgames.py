@@ -76,6 +76,6 @@ def test_trimmed_tables_are_those_of_the_positions_in_games(
     assert capsys.readouterr().err == f"octofold-train: {out} exists already\n"
     assert main([*trim[:-4], "--out", str(tmp_path / "other"), "--tables", str(tmp_path / "none")]) == 1
     assert (
-        "no endgame tables; models/perimeter has some, and octofold-train endgame makes them"
+        "no endgame tables; use models/perimeter, or make some with octofold-train endgame"
         in capsys.readouterr().err
     )

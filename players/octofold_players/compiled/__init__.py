@@ -1,1 +1,1 @@
-"""Shared by compiled searches: lines, last moves, threads, tables on disk."""
+"""Parts that compiled searches share: lines, last moves, threads and tables on disk."""

@@ -1,4 +1,4 @@
-"""Instructions that numba does not write by itself: reading ahead, and eight numbers at once."""
+"""CPU instructions that numba does not generate by itself: prefetching, and vectors of eight numbers."""
 
 from typing import Any
 
@@ -34,10 +34,10 @@ def _prefetch(_typing_context, values, entry):
 
 
 def _gather_bits(_typing_context, result, place, start, boards, shifts, masks, row):
-    """Set `result[place : place + 8]` to `start + board >> shift & mask`, summed over a row, of eight boards.
+    """Fill `result[place : place + 8]` with row sums of `start + board >> shift & mask` for eight boards.
 
-    Shifts and masks are two-dimensional. One vector operation works on all boards; as a loop of numba's, it
-    takes three times as long.
+    Shifts and masks are two-dimensional. One vector operation works on all eight boards. The same loop,
+    compiled by numba, takes three times as long.
     """
 
     def generate(context, builder, signature, arguments):

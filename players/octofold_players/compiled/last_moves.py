@@ -1,7 +1,7 @@
-"""The last moves of a search on 64-bit boards, where most of its time goes.
+"""The last moves of a search on 64-bit boards, which take most of its time.
 
-A spawn changes one row and one column. So each board is slid once in all four directions without the spawn,
-and for every spawn only those two lines are slid again.
+A spawn changes one row and one column. So the search slides each board once in all four directions without
+the spawn. For every spawn, it slides only those two lines again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMN = _U(0x000F000F000F000F)
 
 @njit(cache=True, nogil=True)
 def slid_rows(board, table):
-    """Return a board whose rows are all slid by a table of rows."""
+    """Slide all rows of a board by a table of rows, and return the new board."""
     return (
         _U(table[board & _ROW])
         | _U(table[board >> _U(16) & _ROW]) << _U(16)
@@ -31,14 +31,14 @@ def slid_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def last_moves(afterstate, least, lines, nothing, lost):
-    """The sum over the spawns, times their chance, of the best worth after one move that is not searched.
+    """Return the expected worth of the best move after a spawn, without searching beyond that move.
 
     Args:
         afterstate: a 64-bit board with an empty cell.
-        least: only tiles from this exponent on, 1 or 2, are spawned.
+        least: smallest exponent of a spawned tile: 1 for 2 and 4, 2 for 4 alone.
         lines: `[65536]` of `float32` or `float64`, the worth of each line of four cells.
-        nothing: of the type of `lines`; no move counts as less, nor an illegal one as more.
-        lost: what a board without a better move than `nothing` is worth.
+        nothing: the least worth of a move, also that of an illegal one; has the type of `lines`.
+        lost: worth of a board that has no move better than `nothing`.
     """
     columns = transpose(afterstate)
     left, right = slid_rows(afterstate, LEFT), slid_rows(afterstate, RIGHT)
@@ -76,10 +76,10 @@ def last_moves(afterstate, least, lines, nothing, lost):
 
 @njit(cache=True, nogil=True)
 def _slid_worth(line, table, shift, board, slid, turned, worth, lines, nothing):
-    """The worth of a slid board in which one row is replaced by `line`; `nothing` if it does not change.
+    """Return the worth of a slid board with `line` as one of its rows, or `nothing` if it does not change.
 
-    `slid` is the slid board before the replacement, `worth` that of its rows, and `turned` its transpose. The
-    row begins at bit 4 * `shift`.
+    `slid` is the slid board before the row is replaced, `worth` is the worth of its rows, and `turned` is its
+    transpose. The row begins at bit 4 * `shift`.
     """
     fresh = _U(table[line])
     whole = _U(4) * shift

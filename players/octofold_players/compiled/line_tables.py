@@ -1,4 +1,4 @@
-"""Tables with a number for every line of four cells, and their sums over a 64-bit board.
+"""Tables with one number for every line of four cells, and sums of these numbers over a 64-bit board.
 
 A heuristic that values each line by itself then needs only eight look-ups for a board.
 """
@@ -25,13 +25,13 @@ def line_table(measure: Callable[[Lines], NDArray[Any]], dtype: DTypeLike) -> ND
 
 
 def without_gaps(lines: Lines) -> Lines:
-    """Return the lines with their empty cells behind the tiles, which keep their order."""
+    """Return the lines with all empty cells moved behind the tiles. The tiles keep their order."""
     return np.take_along_axis(lines, np.argsort(lines == 0, axis=0, kind="stable"), axis=0)
 
 
 @njit(cache=True, nogil=True)
 def sum_of_rows(board, table):
-    """The sum of the table's entries for the four rows of a board; transpose the board to sum its columns."""
+    """Return the sum of the table's entries for the four rows of a board. Transpose it to sum the columns."""
     return (
         table[board & _LINE]
         + table[board >> _U(16) & _LINE]

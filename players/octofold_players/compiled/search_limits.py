@@ -1,7 +1,7 @@
-"""What ends a compiled search before it is finished: a time, or a flag that another thread sets.
+"""Limits that end a compiled search early: a deadline, or a flag that another thread sets.
 
-A search counts the positions that it visits. After some hundreds, which take much less than a millisecond, it
-looks at the clock and the flag. It reads both itself, so it never waits for the interpreter's lock.
+A search counts the positions that it visits. Every few hundred positions, much less than a millisecond, it
+checks the clock and the flag. It reads both without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.compiling import njit
 
 RUNNING, STOPPED, TABLE_FULL, TURN_OVER = range(4)
-"""Whether a search goes on, or why it ended."""
+"""States of a search: it is running, or the reason why it ended."""
 NEVER = np.iinfo(np.int64).max
 
 State = np.dtype(
@@ -34,10 +34,10 @@ State = np.dtype(
         ("turn_end", np.int64),
     ]
 )
-"""The state of a search, which all its calls share: whether it has ended (`RUNNING` and so on), the positions
-visited, how many these are at the next look at the clock, the time to end (of `clock`), the address of the
-flag (0: none), the entries it has put into a transposition table, whether it ends if that is full, and the
-time (of `clock`) after which it begins no further board."""
+"""The state of a search, shared by all its calls. In order: whether it has ended (`RUNNING` and so on), the
+number of visited positions, that number at the next check of the clock, the deadline (a time of `clock`), the
+address of the flag (0: none), the number of entries it has written to a transposition table, whether a full
+table ends the search, and the time of `clock` after which it begins no further board."""
 
 _POSITIONS_BETWEEN_LOOKS = 512
 
@@ -45,7 +45,7 @@ _POSITIONS_BETWEEN_LOOKS = 512
 def new_state(
     deadline: int = NEVER, stop: NDArray[np.uint8] | None = None, turn_end: int = NEVER
 ) -> NDArray[np.void]:
-    """`[1] State`. `stop` `[1]` must live as long as the search."""
+    """Return the state `[1]` of a new search. The flag `stop` `[1]` must live as long as the search."""
     endless = deadline == NEVER and stop is None
     flag = 0 if stop is None else stop.ctypes.data
     return np.array([(RUNNING, 0, NEVER if endless else 0, deadline, flag, 0, 0, turn_end)], State)
@@ -60,7 +60,7 @@ def deadline_in(seconds: float) -> int:
 
 @njit(cache=True, nogil=True)
 def visit(state, positions):
-    """Count visited positions; end the search if its time is over or its flag is set."""
+    """Count visited positions. End the search if its deadline has passed or its flag is set."""
     state[0].positions += positions
     if state[0].positions >= state[0].next_look:
         state[0].next_look = state[0].positions + _POSITIONS_BETWEEN_LOOKS
@@ -72,7 +72,7 @@ def visit(state, positions):
 
 @njit(cache=True, nogil=True)
 def may_begin(state, n):
-    """Return whether a search may begin board `n` of its boards; the search ends if its turn is over."""
+    """Return whether a search may begin board `n`. End the search if its turn is over."""
     if n > 0 and state[0].turn_end != NEVER and clock() >= state[0].turn_end:
         state[0].ended = TURN_OVER
         return False
@@ -80,7 +80,7 @@ def may_begin(state, n):
 
 
 def _read_clock(_typing_context):
-    """Read the system's monotonic clock, in nanoseconds, by the function of the C library."""
+    """Read the system's monotonic clock with the C library's function, in nanoseconds."""
 
     def generate(_context, builder, _signature, _arguments):
         integer, long = ir.IntType(32), ir.IntType(64)
@@ -97,7 +97,7 @@ def _read_clock(_typing_context):
 
 
 def _read_byte(_typing_context, _address):
-    """Read the byte at an address anew, as another thread may have written it."""
+    """Read the byte at an address from memory, since another thread may have written it."""
 
     def generate(_context, builder, _signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())

@@ -1,7 +1,7 @@
-"""Spreads boards over threads, for functions that numba compiles to run without the global lock.
+"""Spreads boards over threads. The functions are compiled by numba and run without the global lock.
 
-numba's own parallel loops may run in only one thread of a program at a time, and they use all cores even for
-a single board.
+numba's own parallel loops have two limits: only one thread of a program may run them at a time, and they use
+all cores even for a single board.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PART_SECONDS = 0.0015
 
 
 def part_count() -> int:
-    """Return the number of parts for numba's threads: more than threads, since some boards cost more."""
+    """Return the number of parts for numba's threads. Some boards take longer, so it exceeds the threads."""
     return _PARTS_A_THREAD * numba_threads()
 
 
@@ -36,7 +36,7 @@ def spread(
         fill: writes a row of its `result` for each of its `boards`.
         boards: `[N] uint64`, split into parts.
         result: `[N, ...]`, split like `boards`.
-        options: passed on to every call.
+        options: further arguments of every call.
     """
     spread_parts(
         lambda start, end: fill(boards[start:end], result[start:end], *options), len(boards), numba_threads()
@@ -50,14 +50,14 @@ def spread_parts(
     seconds: float = math.inf,
     most: float = math.inf,
 ) -> None:
-    """Call `fill(start, end)` for parts that make up `range(count)`, in order, on several threads.
+    """Split `range(count)` into parts and call `fill(start, end)` for each, in order, on several threads.
 
     Args:
         fill: does the work of a part.
-        count: nothing is called for 0.
+        count: size of the range; 0 makes no call.
         threads: the number of threads.
-        seconds: how long all of it should take on one thread. Shorter work has fewer parts.
-        most: maximum size of a part, if there are several threads.
+        seconds: estimated time of the whole work on one thread. Shorter work has fewer parts.
+        most: maximum size of a part if several threads work.
     """
     if not count:
         return
@@ -71,13 +71,13 @@ def spread_parts(
 
 
 def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
-    """Call `fill(n)` for every n below `count` in parallel (default: on the threads that numba uses).
+    """Call `fill(n)` for every n below `count` in parallel. `threads` defaults to the number numba uses.
 
-    The caller's thread works, too: waking another one takes longer than a short part. After an exception, no
-    further call begins, and the exception is raised when the running calls have ended.
+    The caller's thread works, too, because waking another thread takes longer than a short part. After an
+    exception, no further call begins. The exception is raised when the running calls have ended.
     """
     threads = threads or numba_threads()
-    numbers = iter(range(count))  # shared: each thread takes the next one when it is free
+    numbers = iter(range(count))  # shared: a free thread takes the next number
 
     def work() -> None:
         try:
@@ -85,7 +85,7 @@ def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | No
                 fill(number)
         finally:
             for _ in numbers:
-                pass  # after an exception
+                pass  # an exception has ended the loop
 
     others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
     try:
@@ -98,7 +98,7 @@ def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | No
 
 
 def numba_threads() -> int:
-    """The number of threads that numba uses, at most the CPU quota of the container, which it ignores."""
+    """Return the number of threads that numba uses, limited to the container's CPU quota."""
     return min(numba.get_num_threads(), _cores())
 
 
@@ -110,5 +110,5 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="octofold-players")
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has the pools, but not their threads
+if hasattr(os, "register_at_fork"):  # a forked process inherits the pools without their threads
     os.register_at_fork(after_in_child=_pool.cache_clear)

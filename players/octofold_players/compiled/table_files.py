@@ -14,23 +14,23 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import whole_file
 
 BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
-"""Exceptions of a description that is not JSON, or has other fields."""
+"""Exceptions raised by a description that is not JSON or has the wrong fields."""
 
 
 class TableFileError(OctofoldError, ValueError):
-    """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
+    """A saved network or endgame table is missing, damaged, or has the wrong shape."""
 
 
 _LARGEST_HEADER = 1 << 16
 _ROWS = 1 << 22
-"""Rows of an array per write; each write copies its rows."""
+"""Rows of an array per write. Each write copies its rows, so smaller writes take less memory."""
 
 
 def save_array(file: Path, array: NDArray[np.generic]) -> None:
-    """Write what `np.save` writes, whole or not at all.
+    """Write an array as `np.save` does. A failed write leaves no partial file.
 
     Raises:
-        OSError: it cannot be written; unlike numpy's, the error says why.
+        OSError: the file cannot be written. Unlike numpy's error, this one gives the reason.
     """
     header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     with whole_file(file) as partial, partial.open("wb") as opened:
@@ -40,12 +40,12 @@ def save_array(file: Path, array: NDArray[np.generic]) -> None:
 
 
 def mapped(file: Path) -> NDArray[np.uint8]:
-    """Return the bytes of a file, mapped read-only.
+    """Map a file into memory, read-only, and return its bytes.
 
-    Raises `TableFileError` if it cannot be opened.
+    Raises `TableFileError` if the file cannot be opened.
     """
     try:
-        if not file.stat().st_size:  # cannot be mapped
+        if not file.stat().st_size:  # an empty file cannot be mapped
             return np.zeros(0, np.uint8)
         return np.asarray(np.memmap(file, np.uint8, mode="r"))
     except OSError as error:
@@ -53,9 +53,9 @@ def mapped(file: Path) -> NDArray[np.uint8]:
 
 
 def array_in(content: NDArray[np.uint8], name: object) -> NDArray[Any]:
-    """Return the array in the bytes of an `.npy` file, which are not copied.
+    """Return the array in the bytes of an `.npy` file, without copying them.
 
-    Raises `TableFileError` that says what is wrong with the file of this name.
+    Raises `TableFileError`, which names the file by `name` and says what is wrong with it.
     """
     try:
         start = BytesIO(content[:_LARGEST_HEADER].tobytes())

@@ -1,1 +1,1 @@
-"""Endgame tables: large tiles keep still, and the cells around them are solved exactly."""
+"""Endgame tables: the large tiles do not move, and play in the cells around them is solved exactly."""

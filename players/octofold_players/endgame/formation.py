@@ -1,4 +1,4 @@
-"""Formations that endgame tables solve: large tiles keep still, and the cells around them are free.
+"""Formations that endgame tables solve: large tiles that do not move, with free cells around them.
 
     five             six
     K K K .          K K K .        K: kept
@@ -6,14 +6,14 @@
     . . . .          . . . .
     . . . .          . . . .
 
-`five` makes the sixth tile of the block, `six` the chain of tiles that is about to become a seventh. While
-the kept tiles keep still, only the free cells decide what happens, and the same position comes up in games
-of any size. Both formations, with their limits and goals, are those of macroxue's player, its "perimeter
-defense" (https://github.com/macroxue/2048-ai).
+`five` makes the sixth tile of the block. `six` makes the chain of tiles that can merge into a seventh. While
+the kept tiles do not move, only the free cells matter. So the same position occurs in games with larger and
+smaller kept tiles. Both formations, their limits and their goals come from macroxue's player, which calls
+them "perimeter defense" (https://github.com/macroxue/2048-ai).
 
-What may be where depends on one exponent, that of the *next* tile: the one to make beside the kept ones. A
-table is made for one such tile. It also plays boards whose kept tiles are smaller, as long as the others are
-smaller still: what it then says of its goal is not true, but its moves keep the board in order.
+The limits of the free cells depend on the exponent of the *next* tile, the tile to make beside the kept ones.
+A table is made for one next tile. It also plays boards with smaller kept tiles if their free tiles are still
+smaller. Its chance of the goal is then wrong, but its moves keep the board in order.
 """
 
 from __future__ import annotations
@@ -29,36 +29,37 @@ from octofold_game.compiling import njit
 _U = np.uint64
 _CELL = _U(0xF)
 LEAST_NEXT, MOST_NEXT = 5, 11
-"""The exponents of next tiles that tables are made for. A 4 that is spawned must be within all limits."""
+"""Range of the exponents of next tiles. A spawned 4 must be within all limits."""
 LEAST_ANCHOR = 4
-"""The smallest exponent of anchors: goals go down to three below it."""
+"""The smallest exponent of an anchor: the tiles of goals are at most three below it."""
 
 
 @dataclass(frozen=True)
 class Formation:
-    """The cells of the large tiles, and the goals and limits of the free cells."""
+    """A formation: the cells of the large tiles, and the goals and limits of the free cells."""
 
     name: str
     below_next: Mapping[int, int]
-    """Least difference between the next tile's exponent and that of each free cell; 0 where it is made."""
+    """For each free cell, the least difference between its exponent and the next tile's. It is 0 for the cell
+    in which the next tile is made."""
     goals: tuple[Mapping[int, int], ...]
-    """The goals: for some free cells, how far below the next tile their exponents are."""
+    """The goals: for some free cells, the difference between the next tile's exponent and theirs."""
     falling: tuple[tuple[int, int], ...]
-    """Pairs of cells: the first one's tile is larger than the second one's."""
+    """Pairs of cells: the tile in the first cell is larger than the tile in the second."""
     unequal: tuple[tuple[int, int], ...]
     """Pairs of cells with different tiles."""
     anchors: tuple[int, ...]
-    """Cells whose smallest tile limits the others as the next tile would."""
+    """Cells whose smallest tile, like the next tile, limits the tiles in all other cells."""
     clips: bool
     """Whether the table holds boards whose next tile is smaller than every anchor."""
     below_anchors: int
     """Difference between the smallest anchor and the next tile on a board whose anchors are small."""
     sure: float
-    """The table decides if its chance is at least this."""
+    """Minimum chance of the goal at which the table chooses the move."""
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The cells that keep still."""
+        """The cells whose tiles do not move."""
         return tuple(cell for cell in range(16) if cell not in self.below_next)
 
 
@@ -69,7 +70,7 @@ FIVE = Formation(
     name="five",
     below_next={6: 0, **dict.fromkeys((3, 7, 8, 9, 10, 11), 1), **dict.fromkeys((12, 13, 14, 15), 2)},
     goals=(
-        # the sixth tile, and what will become another one beside it
+        # the sixth tile, and the tiles that will become another one beside it
         {6: 0, 7: 1, 3: 1},
         {6: 0, 7: 1, 11: 1},
         {6: 0, 3: 1, 7: 2, 11: 2},
@@ -89,7 +90,7 @@ SIX = Formation(
     name="six",
     below_next={3: 1, 7: 2, 8: 1, 9: 2, **dict.fromkeys((10, 11, 12, 13, 14, 15), 3)},
     goals=(
-        # a chain of tiles whose last two merge, and then all the others
+        # a chain of tiles: the last two merge, and then the others, one after another
         {8: 1, 9: 2, 10: 3, 14: 3},
         {8: 1, 9: 2, 10: 3, 11: 3},
         {8: 1, 9: 2, 13: 3, 12: 3},
@@ -106,36 +107,37 @@ SIX = Formation(
 )
 
 FORMATIONS = (FIVE, SIX)
-"""All formations, in the order in which their tables are used."""
+"""All formations, in the order in which their tables are looked up."""
 
 
 class Shape(NamedTuple):
     """A formation and the exponent that its table is made for, as the compiled functions take them."""
 
     largest: np.int64
-    """The next tile that the table is made for."""
+    """Exponent of the next tile that the table is made for."""
     kept: np.uint64
     """Mask of the kept cells."""
     below_next: NDArray[np.int64]
     """[16]: `Formation.below_next`; 0 for kept cells."""
     sizes: NDArray[np.int64]
-    """[16]: number of different tiles that a cell may hold; 1 for kept cells."""
+    """[16]: number of different tiles that each cell may hold; 1 for kept cells."""
     strides: NDArray[np.int64]
     """[16]: weight of a cell's exponent in the number of a position; 0 for kept cells."""
     goals: NDArray[np.uint64]
-    """[G, 3]: for each goal the mask of its cells, 1 in each cell, and the differences to the next tile."""
+    """[G, 3]: for each goal the mask of its cells, a 1 in each of them, and the differences to the next
+    tile."""
     falling: NDArray[np.int64]
-    """[F, 2]."""
+    """[F, 2]: `Formation.falling`."""
     unequal: NDArray[np.int64]
-    """[U, 2]."""
+    """[U, 2]: `Formation.unequal`."""
     anchors: NDArray[np.int64]
-    """[A]."""
+    """[A]: `Formation.anchors`."""
     clips: np.bool_
     below_anchors: np.int64
 
     @property
     def positions(self) -> int:
-        """Number of positions; `index` is below it."""
+        """Number of positions: `index` returns a smaller number, or -1."""
         return int(np.prod(self.sizes))
 
 
@@ -148,7 +150,7 @@ def shape(formation: Formation, largest: int) -> Shape:
         kept=_U(sum(0xF << 4 * cell for cell in formation.kept)),
         below_next=np.array([below.get(cell, 0) for cell in range(16)]),
         sizes=sizes,
-        # They fall from cell to cell: see `layers`.
+        # Strides fall from cell to cell: see `layers`.
         strides=np.where(sizes > 1, np.append(np.cumprod(sizes[:0:-1])[::-1], 1), 0),
         goals=np.array(
             [
@@ -177,7 +179,7 @@ def exponent(board, cell):
 
 @njit(cache=True, nogil=True)
 def index(board, shape):
-    """Return the number of a position of a shape, or -1 if a free cell holds too large a tile."""
+    """Return the number of a position in a shape, or -1 if the tile in a free cell is too large."""
     number = np.int64(0)
     for cell in range(16):
         tile = exponent(board, cell)
@@ -189,7 +191,7 @@ def index(board, shape):
 
 @njit(cache=True, nogil=True)
 def is_goal(board, next_tile, shape):
-    """Return whether a board has reached a goal, for a next tile of that exponent."""
+    """Return whether a board has reached a goal. `next_tile` is the exponent of the next tile."""
     for n in range(len(shape.goals)):
         cells, ones, below = shape.goals[n]
         if board & cells == _U(next_tile) * ones - below:
@@ -199,7 +201,7 @@ def is_goal(board, next_tile, shape):
 
 @njit(cache=True, nogil=True)
 def holds(board, shape):
-    """Return whether a board is in the formation, within its limits, and without a goal."""
+    """Return whether a board is in the formation, within its limits, and has not reached a goal."""
     anchor = np.int64(15)
     for cell in shape.anchors:
         anchor = min(anchor, exponent(board, cell))

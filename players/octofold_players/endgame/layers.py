@@ -1,9 +1,9 @@
-"""The positions of an endgame in layers: those whose free tiles have the same sum.
+"""The layers of an endgame: a layer holds all positions whose free tiles have the same sum.
 
-A move keeps the sum and a spawn raises it, so a layer leads only to the next two. A position is two numbers:
-of its first free cells (the *upper* one) and of the others (the *lower* one). The number that
-`formation.index` gives to it is upper * L + lower, if there are L lower numbers: strides fall from cell to
-cell. In its layer, the positions of each upper number lie together, in the order of their lower numbers.
+A move keeps the sum and a spawn raises it, so a layer leads only to the next two. Two numbers describe a
+position: the *upper* number its first free cells, the *lower* number the other free cells. With L lower
+numbers, `formation.index` numbers the position upper * L + lower, since strides fall from cell to cell. A
+layer is sorted by upper number, and then by lower number.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ _U = np.uint64
 _ROW = _U(0xFFFF)
 _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
-"""32768 and 16384 in turns, which do not merge."""
+"""A board of alternating 32768 and 16384, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Larger than any number of a position; sixteen of them do not overflow."""
+"""Marks a cell's tile as not allowed: below minus any position number, and a sum of sixteen cannot
+overflow."""
 
 
 class Layers(NamedTuple):
     """The numbering of the positions of a shape. Sums are in units of 2: a tile of 2 counts 1."""
 
     kept_tiles: np.uint64
-    """Sum of the kept tiles, equal on every board."""
+    """Sum of the kept tiles, which is the same on every board."""
     rows: NDArray[np.int64]
     """[4, 65536]: for each row of a board, upper << 32 | lower; negative if it is not allowed."""
     upper_strides: NDArray[np.int64]
-    """[16]: what an exponent in a cell adds to the upper number."""
+    """[16]: the factor by which each cell's exponent counts in the upper number."""
     lower_strides: NDArray[np.int64]
     upper_boards: NDArray[np.uint64]
-    """[U]: the first free cells of each upper number."""
+    """[U]: for each upper number, the board with its first free cells."""
     upper_sums: NDArray[np.int64]
-    """[U]."""
+    """[U]: for each upper number, the sum of its tiles."""
     lower_ranks: NDArray[np.int64]
-    """[L]: how many smaller lower numbers have the same sum."""
+    """[L]: for each lower number, the count of smaller lower numbers with the same sum."""
     lower_order: NDArray[np.int64]
-    """[L]: the lower numbers by their sum."""
+    """[L]: the lower numbers, sorted by the sum of their tiles."""
     lower_boards: NDArray[np.uint64]
-    """[L]: the other free cells of each, in that order."""
+    """[L]: for each entry of `lower_order`, the board with its other free cells."""
     lower_starts: NDArray[np.int64]
-    """Where each sum begins in that order, and at last, L."""
+    """The index in `lower_order` at which each sum begins, followed by L."""
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the number of positions of each layer; the layer is the sum."""
+        """Return the number of positions of each layer, indexed by the sum of its free tiles."""
         sizes: NDArray[np.int64] = np.convolve(np.bincount(self.upper_sums), np.diff(self.lower_starts))
         return sizes
 
     def starts(self, layer: int) -> NDArray[np.int64]:
-        """Where the positions of each upper number begin in a layer, and at last, its size: `[U + 1]`."""
+        """Return `[U + 1]`: the index in a layer at which each upper number begins, then the layer's size."""
         counts = np.diff(self.lower_starts)
         lower_sums = layer - self.upper_sums
         fit = (lower_sums >= 0) & (lower_sums < len(counts))
@@ -93,7 +94,7 @@ def layers_of(shape: Shape) -> Layers:
 def _boards(
     shape: Shape, cells: NDArray[np.int64], strides: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return all contents of some cells by their number, and their sums."""
+    """Return all contents of some cells, indexed by their number, and the sums of their tiles."""
     numbers = np.arange(np.prod(shape.sizes[cells]))
     boards, sums = np.zeros(len(numbers), _U), np.zeros(len(numbers), np.int64)
     for cell in cells.tolist():
@@ -117,7 +118,7 @@ def _rows(shape: Shape, strides: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, int]]:
-    """The layer, the upper and the lower number of each board of one spawn on empty free cells."""
+    """Yield layer, upper and lower number of each board that has one spawn on otherwise empty free cells."""
     for cell in np.flatnonzero(shape.sizes > 1).tolist():
         for spawned in (1, 2):
             yield spawned, spawned * layers.upper_strides[cell], spawned * layers.lower_strides[cell]
@@ -127,8 +128,8 @@ def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, in
 def numbers_of(board, layers):
     """Return the upper and the lower number of a board.
 
-    If a kept tile moved or a free one is too large, the upper number is negative, and the lower one means
-    nothing.
+    If a kept tile has moved or a free tile is too large, the upper number is negative and the lower number is
+    meaningless.
     """
     both = (
         layers.rows[0, board & _ROW]
@@ -141,5 +142,5 @@ def numbers_of(board, layers):
 
 @njit(cache=True, nogil=True)
 def place_of(upper, lower, starts, layers):
-    """Return where a position is in the layer with these `starts`."""
+    """Return the index of a position in the layer with these `starts`."""
     return starts[upper] + layers.lower_ranks[lower]

@@ -14,12 +14,12 @@ from octofold_game.symmetries import MOVES
 from octofold_players.endgame.formation import Shape, holds, index
 
 _BLOCK = 8
-"""Words of `kept` whose positions are counted together."""
+"""Number of words of `kept` in a block. Positions are counted per block."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
 """The symmetries of `symmetric_boards`, in its order, as numbers of `octofold_game.symmetries`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
-"""[8, 4]: the move on the board that is a move on each of its `symmetric_boards`."""
+"""[8, 4]: for each of a board's `symmetric_boards` and each move there, the same move on the board."""
 
 
 class EndgameTable(NamedTuple):
@@ -34,18 +34,18 @@ class EndgameTable(NamedTuple):
     """4 * position + move, ascending; unless it is empty, it replaces the other arrays."""
 
     def numbers(self) -> Iterator[NDArray[np.generic]]:
-        """The arrays on which its moves depend."""
+        """Yield the arrays that determine the table's moves."""
         yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.moves, self.listed)
 
 
 def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the number of positions before each block of words, and finally their total."""
+    """Return the number of kept positions before each block of words, followed by their total."""
     counts = np.add.reduceat(np.bitwise_count(kept), np.arange(0, len(kept), _BLOCK), dtype=_U)
     return np.append(np.zeros(1, _U), np.cumsum(counts))
 
 
 def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> NDArray[np.int8]:
-    """For 64-bit boards `[N]`, the move of the first table that decides, or -1: `[N]`."""
+    """Return `[N]` moves for 64-bit boards `[N]`: the move of the first table that has one, otherwise -1."""
     moves = np.full(len(boards), -1, np.int8)
     for table in tables:
         _find_moves(boards, table, moves)
@@ -54,7 +54,7 @@ def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) 
 
 @njit(cache=True, nogil=True)
 def _find_moves(boards, table, moves):
-    """Fill in the table's moves for boards without a move from an earlier table."""
+    """Fill in the table's moves for boards that have no move from an earlier table."""
     for n in range(len(boards)):
         if moves[n] < 0:
             moves[n] = find_entry(boards[n], table)[1]
@@ -62,7 +62,7 @@ def _find_moves(boards, table, moves):
 
 @njit(cache=True, nogil=True)
 def find_entry(board, table):
-    """The position that a table knows a board by, and the move on the board; -1 and -1 if it knows none."""
+    """Return the number of a board's position in a table and the move on the board, or -1 and -1."""
     symmetric = symmetric_boards(board)
     for view in range(8):
         if holds(symmetric[view], table.shape):
@@ -70,13 +70,13 @@ def find_entry(board, table):
             move = move_at(position, table)
             if move >= 0:
                 return position, _MOVE_BACK[view, move]
-            break  # no board has a formation in two views
+            break  # at most one of the symmetric boards is in the formation
     return np.int64(-1), np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def move_at(position, table):
-    """Return the move of a position, -1 if the table has none; -1 is no position."""
+    """Return the move of a position, or -1 if the table has none. Position -1 stands for no position."""
     if position < 0:
         return np.int64(-1)
     if not len(table.kept):
@@ -90,7 +90,7 @@ def move_at(position, table):
     place = np.int64(table.before[word // _BLOCK]) + _count_bits(table.kept[word] & bit - _U(1))
     for earlier in range(word // _BLOCK * _BLOCK, word):
         place += _count_bits(table.kept[earlier])
-    # A mapped file that has changed must not lead to reads outside of the array.
+    # A mapped file may change. That must not cause reads beyond the end of the array.
     if place >= 4 * len(table.moves):
         return np.int64(-1)
     return np.int64(table.moves[place >> 2]) >> 2 * (place & 3) & 3

@@ -1,13 +1,13 @@
-"""Solve an endgame: from every position, the chance that best play makes a goal before it fails.
+"""Solves an endgame: computes for every position the chance that best play reaches a goal before it fails.
 
-A position is a board after a spawn. Play fails when no move keeps the kept tiles still and the free tiles
-within their limits:
+A position is a board after a spawn. Play fails when every move shifts a kept tile or breaks a limit of the
+free tiles:
 
     chance(b) = max over moves m of b: 1 if m(b) is a goal, else mean over spawns s of chance(s(m(b)))
 
-The positions that can come up are found layer by layer, from the smallest sum of the free tiles on, and then
-solved from the largest sum on: that takes the chances of three layers at a time. The definition is that of
-macroxue's player, https://github.com/macroxue/2048-ai.
+`solve` finds the reachable positions layer by layer, from the smallest sum of the free tiles to the largest.
+It then solves them from the largest sum to the smallest, with the chances of three layers in memory. The
+definition is that of macroxue's player, https://github.com/macroxue/2048-ai.
 """
 
 from __future__ import annotations
@@ -27,37 +27,38 @@ from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
 from octofold_players.endgame.layers import Layers, first_positions, layers_of, numbers_of, place_of
 
 BYTES_A_POSITION = 0.55
-"""Memory that `solve` takes for each position of a large shape: what comes up, what decides, the moves."""
+"""Bytes of memory that `solve` takes for each position of a large shape."""
 _U = np.uint64
 _CERTAIN = 0x3FFE
-"""Chances are in parts of this, rounded down. So a chance below 1 falls a little at every move, and of two
-nearly sure ways, the shorter one is better. Tables without this are weaker (training/EXPERIMENTS.md)."""
+"""Chances are stored as multiples of 1 / `_CERTAIN`, rounded down. So a chance below 1 falls a little with
+every move, and the shorter of two nearly certain paths is better. Tables without this are weaker
+(training/EXPERIMENTS.md)."""
 _TOGETHER = 8
-"""Upper numbers that one thread solves together. Their positions fill whole bytes of the result."""
+"""Number of upper numbers in a thread's unit of work. Their positions fill whole bytes of the result."""
 _UNKNOWN = np.float32(-1)
 _FINDING = 0.4
-"""Share of the time that it takes to find the positions."""
+"""Share of the total time that finding the positions takes."""
 
 
 class Solved(NamedTuple):
-    """The moves of a solved endgame, by the numbers that `formation.index` gives to the positions."""
+    """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """A bit for each position, 64 in a word, the first one lowest: whether its chance is enough to decide."""
+    """One bit for each position: whether its chance is high enough. A word has 64, the first one lowest."""
     moves: NDArray[np.uint8]
-    """Two bits for each position, four in a byte: its best move, if it is kept."""
+    """Two bits for each position, four positions in a byte: the best move of a kept position."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
-    """Return the moves of all positions that can come up from empty free cells.
+    """Return the moves of all positions that can be reached from empty free cells.
 
     Args:
-        formation: what keeps still, the goals, and the chance that is enough.
+        formation: the formation to solve.
         largest: exponent of the next tile to make.
-        report: called after every layer, which takes seconds, with the share of the work that is done.
+        report: called with the finished share of the work after every layer. A layer takes seconds.
 
     Raises:
-        MemoryError: there is too little; nothing was computed.
+        MemoryError: there is too little memory. It is raised before the computation.
     """
     of_shape = shape(formation, largest)
     layers = layers_of(of_shape)
@@ -77,7 +78,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
 
 
 def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) -> list[NDArray[np.uint8]]:
-    """Return the reachable positions of each layer: a bit for each."""
+    """Return the reachable positions of each layer, as one bit per position."""
     sizes = layers.sizes()
     done = np.cumsum(sizes) / sizes.sum()
     starts = [layers.starts(layer) for layer in range(3)]
@@ -105,7 +106,7 @@ def _solve_layers(
     solved: Solved,
     report: Callable[[float], None],
 ) -> None:
-    """Solve from the last layer to the first what can come up; `reached` is emptied on the way."""
+    """Solve the reachable positions from the last layer to the first. Empties `reached` on the way."""
     done, all_work = 0, sum(each.size for each in reached)
     starts = [layers.starts(len(reached) + after) for after in range(2)]
     chances = [np.zeros(each[-1], np.uint16) for each in starts]
@@ -136,7 +137,7 @@ def _solve_layers(
 
 @njit(cache=True, nogil=True)
 def _lower_range(upper, layer, layers):
-    """Where in `lower_order` the lower numbers begin and end that, with an upper one, make a layer's sum."""
+    """Return the range in `lower_order` whose numbers make a layer's sum together with an upper number."""
     lower_sum = layer - layers.upper_sums[upper]
     if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
         return 0, 0
@@ -145,9 +146,9 @@ def _lower_range(upper, layer, layers):
 
 @njit(cache=True, nogil=True)
 def _find_following(layer, shape, layers, starts, seen, afterstates, first, last):
-    """Mark what can follow from the positions of a layer with some upper numbers.
+    """Mark the positions that can follow those of a layer with the given upper numbers.
 
-    `starts` and `seen` are those of the layer and of the next two, `afterstates` those found in this layer.
+    `starts` and `seen` belong to the layer and the next two. `afterstates` are those found in this layer.
     """
     for upper in range(first, last):
         begin, end = _lower_range(upper, layer, layers)
@@ -176,9 +177,9 @@ def _find_following(layer, shape, layers, starts, seen, afterstates, first, last
 def _solve_layer(
     layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
 ):
-    """Solve the positions of a layer with the upper numbers of units `first` to `last`, `_TOGETHER` a unit.
+    """Solve a layer's positions in the units `first` to `last`, of `_TOGETHER` upper numbers each.
 
-    `starts` and `chances` are those of the layer and of the next two, `of_afterstates` the chances that were
+    `starts` and `chances` belong to the layer and the next two. `of_afterstates` holds the chances that were
     computed in this layer.
     """
     lowers = len(layers.lower_ranks)

@@ -1,16 +1,16 @@
 """Endgame tables on disk.
 
-A folder holds a table for each formation, such as `five-128` with the next tile that it is made for.
-Positions whose chance is 0, or too small to decide, are left out:
+A folder holds one table for each formation. A table's name contains the next tile that it is made for, as in
+`five-128`. Positions whose chance is below the formation's minimum are left out:
 
     table.json        format, name of the formation, exponent of the next tile, number of positions
     kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
     moves.npy         [N / 4] uint8  the moves of these positions, four in a byte, the first one lowest
 
-These files are read through memory maps, so that several processes share them and only what is used takes
-memory. A table of the positions that matter in games (see `trimming`) has one file instead of the two:
+These files are memory-mapped: several processes share them, and only the pages in use take memory. A table of
+the positions that matter in games (see `trimming`) has one file instead of the two:
 
-    listed.npy.xz     [N] uint64     4 * position + move, ascending, each less the one before; compressed
+    listed.npy.xz     [N] uint64     differences of the ascending 4 * position + move; compressed
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _LARGEST_DESCRIPTION = 1 << 20
 _ARRAYS = {"kept": np.uint64, "moves": np.uint8}
 _LISTED = "listed.npy.xz"
 _MOST_LISTED = 1 << 26
-"""Positions of a file that is unpacked: half a gigabyte."""
+"""Maximum positions of a compressed file: they unpack to half a gigabyte."""
 _UNPACKING_BYTES = 1 << 27
-"""Memory that unpacking may take beside what it unpacks."""
+"""Memory that unpacking may take in addition to its result."""
 _HEADER_BYTES = 128
 """Size of the header of the `.npy` files."""
 DISK_BYTES_A_POSITION = 0.25
-"""An upper estimate: in the largest tables, one position in seven has a move, and they take 0.16."""
+"""Upper estimate. The largest tables take 0.16, since they have a move for one position in seven."""
 _U = np.uint64
 _Key = TypeVar("_Key")
 
@@ -61,13 +61,13 @@ _Key = TypeVar("_Key")
 def save_table(folder: Path, formation: Formation, largest: int, solved: Solved) -> int:
     """Write the table of one formation into `folder`.
 
-    An interrupted call leaves no table.
+    An interrupted call leaves no table behind.
 
     Args:
         folder: the folder of all tables.
-        formation: what was solved.
-        largest: the exponent of the next tile that it was solved for.
-        solved: what `solver.solve` returns.
+        formation: the formation that was solved.
+        largest: the exponent of the next tile for which it was solved.
+        solved: the result of `solver.solve`.
 
     Returns:
         the number of positions written
@@ -83,22 +83,22 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
 
 
 def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -> Path:
-    """Write some positions of a table as a table of their own, as `save_table` does.
+    """Write selected positions of a table as a new table, as `save_table` does.
 
     Args:
-        folder: the folder of all tables.
-        table: where they are from.
-        listed: `[N]`, ascending: 4 * position + move.
+        folder: the folder of the new table and its siblings.
+        table: the table that contains the positions.
+        listed: 4 * position + move, ascending: `[N]`.
 
     Returns:
         the folder of the new table
 
     Raises:
-        TableFileError: they are more than can be read again.
+        TableFileError: there are more positions than can be read back.
     """
     if len(listed) > _MOST_LISTED:
         raise TableFileError(
-            f"{folder}: at most {_MOST_LISTED:,} positions can be listed, not {len(listed):,}"
+            f"{folder}: a table can list at most {_MOST_LISTED:,} positions, got {len(listed):,}"
         )
     formation = next(each for each in FORMATIONS if shape(each, LEAST_NEXT).kept == table.shape.kept)
     largest = int(table.shape.largest)
@@ -111,7 +111,7 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
 
 @contextmanager
 def _new_folder(folder: Path, formation: Formation, largest: int) -> Iterator[Path]:
-    """A temporary folder that becomes the table's folder, unless the block raises."""
+    """Yield a temporary folder. It becomes the table's folder unless the block raises."""
     final = table_folder(folder, formation, largest)
     partial = final.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -136,10 +136,10 @@ def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
 
 
 def known_positions(folder: Path, formation: Formation, largest: int) -> int | None:
-    """Return the number of positions for which a formation's table has a move; None without a table.
+    """Return the number of positions for which a formation's table has a move, or None without a table.
 
     Raises:
-        TableFileError: it is damaged, or another table; the error names the file.
+        TableFileError: the file is damaged or describes another table. The error names the file.
     """
     table = table_folder(folder, formation, largest)
     if not table.exists():
@@ -149,42 +149,42 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
     files = {name: mapped(path) for name, path in paths.items()}
     described = _described(files[f"{table.name}.{_DESCRIPTION}"], file)
     if (described.formation, described.largest) != (formation, largest):
-        raise TableFileError(f"{file}: another table ({described.formation.name}-{1 << described.largest})")
+        raise TableFileError(f"{file}: describes {described.formation.name}-{1 << described.largest} instead")
     _table(table.name, described, files, paths)
     return described.moves
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
-    """Return the tables of a folder in the order in which they are asked, mapped into memory.
+    """Map the tables of a folder into memory and return them in the order of lookup.
 
-    Of one formation, the table of the largest next tile is taken.
+    If a formation has several tables, the one with the largest next tile is taken.
 
     Raises:
-        TableFileError: there are none, or one is damaged; the error names the file.
+        TableFileError: there are no tables, or one is damaged. The error names the file.
     """
     paths = table_files(folder)
     return read_tables({name: mapped(path) for name, path in paths.items()}, paths)
 
 
 def table_files(folder: Path) -> dict[str, Path]:
-    """Return the files of the tables that `load_tables` takes, by the names that `read_tables` expects.
+    """Return the files of the tables that `load_tables` reads, keyed by the names that `read_tables` expects.
 
-    In a published version, all tables are in one folder, and their files already have these names.
+    In a published version, the files of all tables are in one folder and already have these names.
 
     Raises:
-        TableFileError: there are none, or a table is not described as one.
+        TableFileError: there are no tables, or a file is not the description of a table.
     """
     descriptions = [*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]
     found = {file: _described(mapped(file), file) for file in descriptions}
     if not found:
         raise TableFileError(
-            f"{folder}: no endgame tables; models/perimeter has some, and octofold-train endgame makes them"
+            f"{folder}: no endgame tables; use models/perimeter, or make some with octofold-train endgame"
         )
     return {name: path for file in _in_order(found) for name, path in _files_of(file).items()}
 
 
 def _files_of(description: Path) -> dict[str, Path]:
-    """Return the files of the table with this description, by the names that `read_tables` expects."""
+    """Return the files of the table with this description, keyed by the names that `read_tables` expects."""
     start = str(description).removesuffix(_DESCRIPTION)
     table = Path(start[:-1]).name
     arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
@@ -194,16 +194,16 @@ def _files_of(description: Path) -> dict[str, Path]:
 def read_tables(
     files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[EndgameTable, ...]:
-    """Return the tables in the bytes of files, in the order in which they are asked.
+    """Return the tables in the bytes of files, in the order of lookup.
 
-    What is mapped is not copied.
+    Mapped bytes are not copied.
 
     Args:
-        files: the content of each file by a name such as `six-1024.kept.npy`.
-        paths: what errors call the files; by default their names.
+        files: the content of each file, keyed by a name such as `six-1024.kept.npy`.
+        paths: the name of each file in errors; defaults to the keys of `files`.
 
     Raises:
-        TableFileError: there are none, or one is missing or damaged; the error names the file.
+        TableFileError: there are no tables, or a file is missing or damaged. The error names the file.
     """
     found = {
         name: _described(content, paths.get(name, name))
@@ -218,7 +218,7 @@ def read_tables(
 
 
 class _Described(NamedTuple):
-    """The description of a table."""
+    """The description of a table, as `table.json` holds it."""
 
     formation: Formation
     largest: int
@@ -226,7 +226,7 @@ class _Described(NamedTuple):
 
 
 def _in_order(found: Mapping[_Key, _Described]) -> list[_Key]:
-    """Return the table of each formation that is made for the largest next tile, in the order of asking."""
+    """Return each formation's table with the largest next tile, in the order of lookup."""
     largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
     return [largest[each.name] for each in FORMATIONS if each.name in largest]
 
@@ -235,7 +235,7 @@ def _described(content: NDArray[np.uint8], file: object) -> _Described:
     try:
         description = json.loads(content[:_LARGEST_DESCRIPTION].tobytes())
         if description["format"] != _FORMAT:
-            reads = f"this version reads {_FORMAT}: remove the table and make it again"
+            reads = f"this version reads format {_FORMAT}: delete the table and make it again"
             raise ValueError(f"format {description['format']}, {reads}")
         formation = {each.name: each for each in FORMATIONS}[description["formation"]]
         largest, moves = int(description["largest"]), int(description["moves"])
@@ -264,17 +264,17 @@ def _table(
             raise TableFileError(f"{file} is missing")
         arrays[name] = array_in(files[file], paths.get(file, file))
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise TableFileError(f"{paths.get(file, file)}: not a list of {np.dtype(kind).name}")
+            raise TableFileError(f"{paths.get(file, file)}: must be a list of {np.dtype(kind).name}")
     before = counts_before(arrays["kept"])
     if {name: len(array) for name, array in arrays.items()} != lengths or before[-1] != count:
-        raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not fit together)")
+        raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not belong together)")
     return EndgameTable(solved, before=before[:-1], listed=np.zeros(0, _U), **arrays)
 
 
 def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
-    """Return the positions and moves of a compressed file, ascending; their number must match."""
+    """Return the positions and moves of a compressed file, ascending. There must be `count` of them."""
     if count > _MOST_LISTED:
-        raise TableFileError(f"{name}: at most {_MOST_LISTED:,} positions can be unpacked, not {count:,}")
+        raise TableFileError(f"{name}: must list at most {_MOST_LISTED:,} positions, got {count:,}")
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)
     try:
         unpacked = unpacker.decompress(content.data, count * _U(0).itemsize + _HEADER_BYTES)
@@ -282,7 +282,7 @@ def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object
         raise TableFileError(f"{name}: damaged ({error})") from error
     steps = array_in(np.frombuffer(unpacked, np.uint8), name)
     if steps.dtype != _U or steps.shape != (count,) or not unpacker.eof:
-        raise TableFileError(f"{name}: damaged, or cut off")
+        raise TableFileError(f"{name}: damaged or truncated")
     listed = np.cumsum(steps, dtype=_U)
     if not (listed[:-1] < listed[1:]).all() or (count and listed[-1] >= 4 * positions):
         raise TableFileError(f"{name}: damaged (its positions are not in order)")
@@ -291,7 +291,7 @@ def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object
 
 @njit(cache=True, nogil=True)
 def _pack_moves(kept, moves, packed):
-    """Put the moves of the positions that are kept, four in a byte, into `packed`, which holds zeros."""
+    """Write the moves of the kept positions into `packed`, four in a byte. `packed` must hold zeros."""
     count = 0
     for word in range(len(kept)):
         left = kept[word]

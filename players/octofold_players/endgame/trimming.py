@@ -1,8 +1,8 @@
-"""Endgame tables of the positions that matter: those that come up in games.
+"""Trims endgame tables to the positions that matter: those that occur in games.
 
-Nearly all positions of a solved table follow from bad moves, or from spawns that no game sees. So whole games
-are played. From each of their boards on, the tables' moves are made, with spawns of their own, until no table
-knows the next one. What comes up on these ways is less than a hundredth of the positions solved.
+Nearly all positions of a solved table follow from bad moves or from very unlikely spawns. So whole games are
+played first. From each board of these games, play continues with the tables' moves and new random spawns,
+until no table has a move. This visits less than a hundredth of the solved positions.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _U = np.uint64
 
 
 class Visits:
-    """The visited positions of tables; takes a byte for each possible position."""
+    """The visited positions of tables. It takes a byte for each possible position."""
 
     def __init__(self, tables: tuple[EndgameTable, ...], seed: int) -> None:
-        """None came up yet.
+        """Start without visited positions.
 
         Args:
-            tables: in the order in which they are asked.
-            seed: of the spawns.
+            tables: the tables, in the order of lookup.
+            seed: the seed of the random spawns.
         """
         self._tables = tuple(map(_read_only, tables))
         self._seen = tuple(np.zeros(table.shape.positions, np.bool_) for table in tables)
         self._generator = np.random.default_rng(seed)
 
     def play_on(self, boards: NDArray[np.uint64]) -> None:
-        """Play from each of the 64-bit boards `[N]` while the tables have a move."""
+        """Play on from each of the 64-bit boards `[N]` while the tables have a move."""
         states = self._generator.integers(1 << 64, size=len(boards), dtype=_U)
 
         def fill(start: int, end: int) -> None:
@@ -42,12 +42,12 @@ class Visits:
         spread_parts(fill, len(boards), numba_threads())
 
     def listed(self) -> list[NDArray[np.uint64]]:
-        """Return the visited positions of each table, in the form of `tables.save_listed`."""
+        """Return the visited positions of each table, in the form that `tables.save_listed` takes."""
         return [_listed(seen, table) for seen, table in zip(self._seen, self._tables, strict=True)]
 
 
 def _read_only(table: EndgameTable) -> EndgameTable:
-    """Return the table with arrays of one form, which compiled code needs for several tables."""
+    """Return the table with read-only arrays. Compiled code needs the same array types for all tables."""
     arrays = {name: getattr(table, name).view() for name in ("kept", "before", "moves", "listed")}
     for array in arrays.values():
         array.flags.writeable = False
@@ -75,7 +75,7 @@ def _play_on(boards, states, tables, seen):
 
 @njit(cache=True, nogil=True)
 def _listed(seen, table):
-    """`[N]`, ascending: 4 * position + move in the table's view, of the positions that were seen."""
+    """Return `[N]`, ascending: 4 * position + move of the visited positions, as the table numbers both."""
     listed = np.empty(np.count_nonzero(seen), _U)
     count = 0
     for position in range(len(seen)):

@@ -1,14 +1,14 @@
-"""Expectimax with a heuristic: nneonneo's 2048-ai, which searches 64-bit boards.
+"""Expectimax with a heuristic, as in nneonneo's 2048-ai, on 64-bit boards.
 
 The search cuts off unlikely branches and looks up afterstates that it has already searched
 (https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
-of the last afterstates counts, not the rewards. `search.py` does the search.
+of the last afterstates counts, not the rewards. `search.py` contains the search.
 
-There are two heuristics, sums over rows and columns. In Petr Moravek's, a line gains from empty cells and
-possible merges. It loses for tiles that are out of order, more for larger tiles, and for large tiles in
-general. He found the weights with CMA-ES. In nneonneo's, which came first, a line gains from empty cells, and
-if its largest tile is at an end. Both are described in https://stackoverflow.com/a/22498940, and are in
-2048.cpp of https://github.com/nneonneo/2048-ai: the first one in commit a3f15f3.
+There are two heuristics. Both are sums over rows and columns. Petr Moravek's heuristic rewards empty cells
+and possible merges in a line. It penalizes tiles that are out of order, larger ones more, and large tiles in
+general. He found the weights with CMA-ES. nneonneo's earlier heuristic rewards empty cells, and lines whose
+largest tile is at an end. https://stackoverflow.com/a/22498940 describes both. Moravek's is in 2048.cpp of
+https://github.com/nneonneo/2048-ai, and nneonneo's in commit a3f15f3 of this file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from octofold_players.local_player import OptionError, card_options, check_optio
 _U = np.uint64
 _LEAST_DEPTH, _MOST_DEPTH = 4, 12
 _DEPTH_FROM_TILES = 1
-"""nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
+"""nneonneo's depth is the number of distinct tiles minus two, plus the move that is valued."""
 _LARGEST_WEIGHT = 1e7
 LARGEST_POWER = 8.0
 """Largest power of exponents that a heuristic may sum."""
@@ -44,7 +44,7 @@ _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
 
 @dataclass(frozen=True)
 class HeuristicExpectimaxPlayer(DeepeningPlayer):
-    """Chooses the move with the largest expected heuristic, `depth` moves deep."""
+    """Chooses the move with the largest expected heuristic after `depth` moves."""
 
     kind: ClassVar[str] = "expectimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -56,10 +56,10 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     cutoff: float = 0.0001
     """Branches with a smaller probability are not searched further; 0 searches all branches."""
     heuristic: str = "moravek"
-    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo`, his first one."""
+    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo` for the earlier one."""
     weights: str = ""
-    """Other weights of the heuristic, seven numbers joined by `+`, in the order of `Weights`.
-    `octofold-papers tune` finds some."""
+    """Weights that replace the heuristic's own: seven numbers joined by `+`, in the order of `Weights`.
+    `octofold-papers tune` finds good ones."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -71,7 +71,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
             check_option("depth", self.depth, 1, _MOST_DEPTH)
         check_option("cutoff", self.cutoff, 0, 1)
         if self.heuristic not in HEURISTICS:
-            raise OptionError(f"heuristic {self.heuristic!r} is not one of {', '.join(HEURISTICS)}")
+            raise OptionError(f"heuristic must be one of {', '.join(HEURISTICS)}, got {self.heuristic!r}")
         weights_of(self.heuristic, self.weights)
 
     @classmethod
@@ -81,7 +81,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
     ) -> ExpectimaxSearch:
-        """As `octofold_game.contract.searches.ServedKind.served`."""
+        """Implement `octofold_game.contract.searches.ServedKind.served`."""
         return ExpectimaxSearch(cls(**card_options(cls, options, files)), cores)
 
     @cached_property
@@ -89,11 +89,11 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         return ExpectimaxSearch(self)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        return ()  # a digest must not have to make the search, which has no tables
+        return ()  # the search has no tables, so a digest need not build it
 
 
 class ExpectimaxSearch(DeepeningSearch):
-    """The search of a player. `cores` None means the number that numba uses."""
+    """The search of a `HeuristicExpectimaxPlayer`. `cores` None means the number that numba uses."""
 
     value_unit = HeuristicExpectimaxPlayer.value_unit
     looks_ahead = HeuristicExpectimaxPlayer.looks_ahead
@@ -131,7 +131,7 @@ class ExpectimaxSearch(DeepeningSearch):
 
 
 _known = Transpositions(_LEAST_ENTRIES, Entry)
-"""Grows to the size that the thread's searches need."""
+"""Each thread's transposition table. It grows to the size that the thread's searches need."""
 
 
 @njit(cache=True, nogil=True)
@@ -154,10 +154,10 @@ class Weights(NamedTuple):
     merges: float
     """Weight of a tile next to an equal one."""
     disorder: float
-    """Weight against tiles out of order: of differences of `exponent ** power` in the wrong direction."""
+    """Penalty for tiles out of order: weight of differences of `exponent ** power` in the wrong direction."""
     disorder_power: float
     sum: float
-    """Weight against tiles: of the sum of `exponent ** power`."""
+    """Penalty for large tiles: weight of the sum of `exponent ** power`."""
     sum_power: float
     edge: float
     """Weight of a line whose largest tile is at one of its ends."""
@@ -176,7 +176,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights that the options of a player mean.
+    """Return the weights for a heuristic and the option `weights`.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -188,7 +188,7 @@ def weights_of(heuristic: str, text: str) -> Weights:
         weights = Weights(*map(float, text.split("+")))
     except (ValueError, TypeError):
         raise OptionError(
-            f"weights {text!r} is not {len(names)} numbers joined by +, for {', '.join(names)}"
+            f"weights must be {len(names)} numbers joined by + ({', '.join(names)}), got {text!r}"
         ) from None
     for name, weight in weights._asdict().items():
         check_option(name, weight, 0, LARGEST_POWER if name.endswith("power") else _LARGEST_WEIGHT)
@@ -205,9 +205,9 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
 
 @lru_cache(8)
 def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
-    """Return the worth of every line `[65536]` by a heuristic, with other weights if the text names some.
+    """Return the worth `[65536]` of every line by a heuristic. A `text` that is not empty gives the weights.
 
-    Indexed with the first cell lowest.
+    The first cell of a line is the lowest digit of its index.
     """
     weights = weights_of(heuristic, text)
 

@@ -3,8 +3,8 @@
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
 An afterstate that is too deep or too unlikely is not searched further. Its worth is then the sum of its
-lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. Here, the same afterstates are cut
-off and the same ones are looked up, so that the values differ only by rounding.
+lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. This search cuts off and looks up the
+same afterstates as that program, so their values differ only by rounding.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from octofold_players.compiled.search_limits import TABLE_FULL, may_begin, visit
 _U = np.uint64
 _F = np.float32
 _OVER = np.float32(0.0)
-"""The worth of a game that is over. Lines can be worth less than nothing, but no board counts as less."""
+"""The worth of a game that is over. The sum of lines can be negative, but no board is worth less than
+this."""
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
-"""An afterstate that was searched. Tag: number of the search << 4 | depth."""
+"""A searched afterstate. `tag` is `number of the search << 4 | depth`."""
 
 
 @njit(cache=True, nogil=True)
 def search_boards(
     boards, depths, moves, cutoff, lines, table, first_search, values, searched, positions, state
 ):
-    """Search boards in order until the search ends, and return how many are done.
+    """Search boards in order until the search ends, and return the number of finished boards.
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, how deep to search each: 1 to 16. Boards that were searched as deep are passed over.
+        depths: `[N]`, search depth of each board, 1 to 16. Boards already searched to it are skipped.
         moves: which moves to search; the others keep their values.
         cutoff: as in `search_move`.
         lines: as in `search_move`.
         table: as in `search_move`.
-        first_search: the number of the first search, 1 or more, and unused in the table, as are the 4 N - 1
-            that follow.
-        values: `[N, 4] float64`, the worth of each move, -inf if illegal; only of boards that are done.
-        searched: `[N]`, how deep each was searched; likewise.
-        positions: `[N]`, to which the positions visited are added, unless the table was full.
+        first_search: the number of the first search, 1 or more. The table must not contain this number or
+        one of the next 4 N - 1 numbers.
+        values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
+        searched: `[N]`, receives the depth to which each finished board was searched.
+        positions: `[N]`, is increased by the number of visited positions unless the table was full.
         state: as in `search_move`.
     """
     found = np.empty(4)
@@ -66,7 +67,7 @@ def search_boards(
                 found[move] = search_move(afterstate, depth - 1, cutoff, lines, table, search, state)
             else:
                 found[move] = -np.inf
-        if state[0].ended != TABLE_FULL:  # the search begins again, in a larger table
+        if state[0].ended != TABLE_FULL:  # after that, the search begins again with a larger table
             positions[n] += state[0].positions - before
         if state[0].ended:
             return n
@@ -78,17 +79,17 @@ def search_boards(
 
 @njit(cache=True, nogil=True)
 def search_move(afterstate, depth, cutoff, lines, table, search, state):
-    """Return the worth of an afterstate, searched `depth` moves deep; NaN if the search ended before.
+    """Return the worth of an afterstate, searched `depth` moves deep, or NaN if the search ended early.
 
     Args:
         afterstate: the 64-bit afterstate of the move.
         depth: moves to search after it, 0 to 15.
-        cutoff: `float32`; less likely afterstates are not searched.
+        cutoff: `float32`. Less likely afterstates are not searched.
         lines: `[65536] float32`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        search: the number of this search, 1 to 2**28 - 1; no entry in the table may have it.
-        state: `[1] State`. If it `grows`, a search ends if its table is full, so that the caller tries a
-            larger one. Otherwise a full table takes no more entries, and the search is slower.
+        search: the number of this search, 1 to 2**28 - 1. No entry in the table may have it.
+        state: `[1] State`. If it `grows`, a full table ends the search, so that the caller can try a
+        larger one. Otherwise a full table takes no more entries, and the search is slower.
     """
     state[0].entries = 0
     if depth == 0 or _F(1.0) < cutoff:
@@ -99,9 +100,9 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
-    """Return the mean over the spawns of the best move's worth; anything if the search has ended.
+    """Return the mean over the spawns of the best move's worth. Meaningless if the search has ended.
 
-    `depth` is above 0, and `probability` not below `cutoff`.
+    `depth` must be above 0, and `probability` at least `cutoff`.
     """
     if state[0].ended:
         return 0.0
@@ -112,14 +113,15 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
         if tag & 15 >= depth:
             return np.float64(table[slot].worth)
     elif stored:
-        # The slot is taken before the search. No board follows itself, so nothing reads the entry until then.
+        # The slot is taken before the search. A board cannot follow itself, so the search does not read the
+        # entry.
         state[0].entries += 1
         table[slot].afterstate = afterstate
         table[slot].tag = search << 4
     elif state[0].grows:
         state[0].ended = TABLE_FULL
         return 0.0
-    # In single precision and in this order, as in his program: a product can lie exactly on the cutoff.
+    # In single precision and in this order, as in nneonneo's program: a product can equal the cutoff.
     empty = count_empty(afterstate)
     share = probability / _F(empty)
     of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
@@ -155,11 +157,11 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """Return the board slid up, down, left and right: his order, which decides what the table holds."""
+    """Return the board slid up, down, left and right. nneonneo's order decides what the table contains."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)
-    # All four are looked up soon, in a table that is far larger than a cache.
+    # All four are looked up soon, in a table that is far larger than the CPU's caches.
     prefetch(table, _slot(table, up))
     prefetch(table, _slot(table, down))
     prefetch(table, _slot(table, left))
@@ -169,13 +171,13 @@ def _afterstates(board, table):
 
 @njit(cache=True, nogil=True)
 def _slot(table, afterstate):
-    """Return where the search for an afterstate's entry begins."""
+    """Return the slot at which the search for an afterstate's entry begins."""
     return (afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1)
 
 
 @njit(cache=True, nogil=True)
 def _find(table, afterstate, search):
-    """Return the slot of an afterstate's entry of this search, or the free slot that it would take."""
+    """Return the slot of an afterstate's entry in this search, or the free slot that it would take."""
     slot = _slot(table, afterstate)
     while table[slot].tag >> 4 == search and table[slot].afterstate != afterstate:
         slot = slot + _U(1) & _U(len(table) - 1)

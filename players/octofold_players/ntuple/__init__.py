@@ -1,1 +1,1 @@
-"""N-tuple networks: tables, the player, its search, and the small form that ships."""
+"""N-tuple networks: their tables, their player and its search, and the compact tables of published models."""

@@ -1,8 +1,8 @@
-"""N-tuple tables in two bytes an entry: bitmaps of the entries that were kept, and codes of their values.
+"""N-tuple tables with two bytes per entry: bitmaps of the kept entries, and codes of their values.
 
-Few entries of a trained network are ever read. A page is 16 neighbors: only the first cell of their tuple
-differs. One bit for each page says whether any of its entries was kept, and 16 bits for each kept page say
-which. The values of kept entries are rounded to a codebook and follow in order, as codes of 12 bits. A
+Play reads few entries of a trained network. A page is 16 neighboring entries, which differ only in the first
+cell of their tuple. One bit for each page tells whether any of its entries is kept, and 16 bits for each kept
+page tell which. The values of kept entries are rounded to a codebook and follow in order, as 12-bit codes. A
 published model keeps these arrays in its graph, which unpacks them when it is loaded. This module reads them
 from there.
 """
@@ -27,44 +27,44 @@ PAGE = 16
 CODES = 1 << 12
 """Values of a codebook."""
 NETWORK_FILE = "network.json"
-"""The description of a network whose tables are not compact."""
+"""File name of the description of a network whose tables are not compact."""
 FORMAT = 1
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
-"""The arrays of `CompactTables`, and how a model's file holds their numbers."""
+"""The arrays of `CompactTables`, and the type of their numbers in a model's file."""
 
 _PAGES_AT_ONCE = 1 << 16
-_LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
+_LARGEST_ENTRIES = 1 << 31  # maximum entries of a network: an unpacked entry is a float32
 
 
 @dataclass(frozen=True)
 class CompactTables:
-    """The entries of a network that matter, and what they round to."""
+    """The entries of a network that matter for play, with rounded values."""
 
     FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
-    """Names in a published player of the card and the graph of the model whose tables it reads."""
+    """File names, in a published player, of the card and the graph of the model whose tables it reads."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
-    """[entries / 128]: which pages are kept, the first in the lowest bit."""
+    """[entries / 128]: a bit for each page, 1 if it is kept; the first page has the lowest bit."""
     entry_bits: NDArray[np.uint8]
-    """[2 * pages]: which entries of the kept pages are kept, the first in the lowest bit."""
+    """[2 * pages]: a bit for each entry of the kept pages, 1 if it is kept; the first has the lowest bit."""
     lower_codes: NDArray[np.uint8]
     """[kept]: the lower 8 bits of each entry's code."""
     upper_codes: NDArray[np.uint8]
-    """[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even."""
+    """[kept / 2]: the upper 4 bits of two codes, the first code in the lower half; `kept` is even."""
     codebook: NDArray[np.float32]
     """[4096]: the value of each code."""
     stages: tuple[int, ...] = ()
-    """As in `octofold_players.ntuple.network.NTupleNetwork`."""
+    """See `octofold_players.ntuple.network.NTupleNetwork`."""
 
     @property
     def entries(self) -> int:
-        """Number of table entries of the network, those that were left out included."""
+        """Number of table entries of the network, including omitted ones."""
         return (len(self.stages) + 1) * len(self.tuples) << 4 * len(self.tuples[0])
 
     @property
     def kept(self) -> int:
-        """Number of entries that were not left out."""
+        """Number of kept entries."""
         return len(self.lower_codes)
 
     @property
@@ -73,14 +73,14 @@ class CompactTables:
         return sum(getattr(self, name).nbytes for name in ARRAYS)
 
     def values(self) -> NDArray[np.float32]:
-        """Return the value of every entry `[entries] float32`, 0 for those left out."""
+        """Return the value of every entry, `[entries] float32`. Omitted entries are 0."""
         places, pages = self.pages()
         return pages.reshape(-1, PAGE)[places].reshape(-1)
 
     def pages(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """Where each page is, `[entries / PAGE] uint32`, and the pages, `[PAGE * (kept pages + 1)] float32`.
+        """Return page indices `[entries / PAGE] uint32` and pages `[PAGE * (kept pages + 1)] float32`.
 
-        The first page is the one of all that were left out.
+        All omitted pages have index 0, a page of zeros.
         """
         codes = self.lower_codes.astype(np.uint16)
         codes[::2] += (self.upper_codes & 15) * np.uint16(256)
@@ -99,9 +99,9 @@ class CompactTables:
 
     @classmethod
     def files_in(cls, folder: Path) -> dict[str, Path]:
-        """Where `FILES` are in the folder of a published player, or of a model, such as `models/ntuple/3`.
+        """Return the path of each of `FILES` in the folder of a published player or model.
 
-        Raises `TableFileError` that says which file is wrong, and how.
+        Raises `TableFileError`, which names the file and what is wrong with it.
         """
         files = {name: folder / name for name in cls.FILES}
         if files[cls.FILES[0]].exists():
@@ -116,13 +116,13 @@ class CompactTables:
 
     @classmethod
     def load(cls, folder: Path) -> CompactTables:
-        """Read them from `files_in` a folder; raises alike."""
+        """Read the tables from the `files_in` a folder. Raises `TableFileError`, as `files_in` does."""
         files = cls.files_in(folder)
         return cls._in([mapped(file) for file in files.values()], list(files.values()))
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> CompactTables:
-        """Read them from the contents of `FILES`; raises `TableFileError` alike."""
+        """Read the tables from the contents of `FILES`. Raises `TableFileError`, as `files_in` does."""
         return cls._in([files[name] for name in cls.FILES], cls.FILES)
 
     @classmethod
@@ -135,7 +135,7 @@ class CompactTables:
                 raise ValueError("it has no compact tables")
             tuples, stages = _checked(card.architecture["tuples"], card.architecture["stages"])
             if places.format != FORMAT:
-                raise ValueError(f"format {places.format}, this version reads {FORMAT}")
+                raise ValueError(f"format must be {FORMAT}, got {places.format}")
             if hashlib.sha256(model.data).hexdigest() != card.precisions["fp32"].sha256.lower():
                 raise TableFileError(f"{model_name}: damaged; its SHA-256 is not the one in {card_name}")
             arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
@@ -151,12 +151,12 @@ class CompactTables:
 
 
 def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """`[8 * M]` of packed bits `[M]`."""
+    """Unpack bits `[M] uint8` into booleans `[8 * M]`."""
     return np.unpackbits(bits, bitorder="little").view(np.bool_)
 
 
 def is_compact(folder: Path) -> bool:
-    """Whether a folder is that of a published model. A published player has the network's own files, too."""
+    """Return whether a published folder has compact tables: it has a card, but no `network.json`."""
     return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
 
 
@@ -167,29 +167,27 @@ def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], t
     check_stages(stages)
     length = len(tuples[0])
     if not 2 <= length <= 6:
-        raise ValueError(f"its tuples have {length} cells, not 2 to 6")
+        raise ValueError(f"tuples must have 2 to 6 cells, got {length}")
     if (len(stages) + 1) * len(tuples) << 4 * length > _LARGEST_ENTRIES:
-        raise ValueError(f"{len(tuples)} tuples of {length} cells in {len(stages) + 1} stages are too many")
+        raise ValueError(f"{len(tuples)} tuples of {length} cells in {len(stages) + 1} stages are too large")
     return tuples, stages
 
 
 def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
-    """Return a copy of the array that lies at `place` in the file of a model."""
+    """Return a copy of the array at `place` in the file of a model."""
     dtype = np.dtype(kind)
     if place.offset + place.count * dtype.itemsize > len(model):
-        raise ValueError(f"{place.count} numbers at {place.offset} are not in a model of {len(model)} bytes")
+        raise ValueError(f"{place.count} numbers at {place.offset} exceed the model's {len(model)} bytes")
     return np.frombuffer(model, dtype, place.count, place.offset).astype(dtype.newbyteorder("="))
 
 
 def _check(tables: CompactTables) -> None:
     if len(tables.page_bits) * 8 * PAGE != tables.entries:
-        raise ValueError(
-            f"{len(tables.page_bits)} bytes of page bits are not those of {tables.entries} entries"
-        )
+        raise ValueError(f"{len(tables.page_bits)} bytes of page bits do not match {tables.entries} entries")
     pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))
     if len(tables.entry_bits) != 2 * pages:
-        raise ValueError(f"{pages} pages have {len(tables.entry_bits)} bytes of entry bits")
+        raise ValueError(f"{len(tables.entry_bits)} bytes of entry bits do not match {pages} pages")
     if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
-        raise ValueError(f"{kept} entries have {len(tables.lower_codes)} codes")
+        raise ValueError(f"{len(tables.lower_codes)} codes do not match {kept} entries")
     if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
-        raise ValueError(f"the codebook is not of {CODES} finite numbers")
+        raise ValueError(f"the codebook must be {CODES} finite numbers")

@@ -1,7 +1,8 @@
-"""Makes compact tables of a trained n-tuple network: chooses which entries to keep and what they round to.
+"""Makes compact tables of a trained n-tuple network: chooses the entries to keep and the codebook.
 
-An entry that is left out reads as 0. So its weight is how often self-play reads it, times the size of its
-value. Choosing 2 million entries by visits alone lost three times as many points a move.
+An omitted entry reads as 0. So the weight of an entry is the number of times that self-play reads it, times
+the absolute value of the entry. A choice of 2 million entries by visits alone lost three times as many points
+per move.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
 
-_COUNTED_MOVES = 33_000_000  # of the largest networks; as many as a quarter of the entries of others
-_MOVES_AT_ONCE = 500_000  # for some seconds, compiled code does not see Ctrl-C
-_SEED = 1  # of the games that are played
+_COUNTED_MOVES = 33_000_000  # maximum; smaller networks need a quarter of their number of entries
+_MOVES_AT_ONCE = 500_000  # per call of compiled code, which ignores Ctrl-C: some seconds
+_SEED = 1  # of the games that count visits
 
 
 def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
-    """Return the tables of a network in arrays of `largest_bytes` at most.
+    """Return compact tables of a network that take at most `largest_bytes`.
 
-    Plays up to 33 million moves to see which entries matter. Raises `ValueError` for tuples of 1 or more than
-    6 cells, or if nothing fits.
+    Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples have 1 or more
+    than 6 cells, or if the limit is too small for any entry.
     """
     kept, visits = most_important(network, largest_bytes)
     codebook = choose_codebook(network.values[kept], visits, CODES)
@@ -33,9 +34,9 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
 def most_important(
     network: NTupleNetwork, largest_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """The entries that compact tables of `largest_bytes` keep, in rising order, and their visits: `[kept]`.
+    """Return the entries `[kept]` to keep in `largest_bytes`, in ascending order, and their visits `[kept]`.
 
-    Plays and raises as `compact` does.
+    Plays the same games and raises the same errors as `compact`.
     """
     if not 2 <= len(network.tuples[0]) <= 6:
         raise ValueError("only tuples of 2 to 6 cells can be compacted")
@@ -49,7 +50,7 @@ def most_important(
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
-    """Return the number of entries, the heaviest first, that fit into the bytes; even."""
+    """Return the number of heaviest entries that fit into the bytes, an even number."""
     starts_page = np.zeros(len(entries), np.bool_)
     _, first = np.unique(entries // PAGE, return_index=True)
     starts_page[first] = True
@@ -66,7 +67,7 @@ def _packed(
     codes: NDArray[np.uint16],
     codebook: NDArray[np.float32],
 ) -> CompactTables:
-    """Compact tables of these entries in rising order and their codes."""
+    """Return compact tables of these entries, given in ascending order, and their codes."""
     bits = np.zeros((len(network.values) // PAGE, PAGE), np.bool_)
     bits.reshape(-1)[kept] = True
     used = bits.any(axis=1)
@@ -83,7 +84,7 @@ def _packed(
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
-    """Return how often the network's own games of at least that many moves read each entry: `[entries]`."""
+    """Return the number of reads of each entry `[entries]` in `moves` or more moves of self-play."""
     visits = np.zeros(len(network.values), np.uint32)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     for _ in range(0, moves, _MOVES_AT_ONCE):
@@ -112,7 +113,7 @@ def _count(values, layout, visits, moves, random):
 
 
 def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Return the entries of weights above 0, the heaviest first."""
+    """Return the entries with weights above 0, the heaviest first."""
     entries = np.flatnonzero(weights)
     ordered: NDArray[np.int64] = entries[np.argsort(-weights[entries], kind="stable")]
     return ordered
@@ -121,15 +122,15 @@ def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
 def choose_codebook(
     values: NDArray[np.float32], visits: NDArray[np.uint32], levels: int
 ) -> NDArray[np.float32]:
-    """That many values, rising, that leave about the smallest squared error over all visits.
+    """Return ascending values that make about the smallest squared error over all visits.
 
-    They are exact in float16, in which a graph keeps its unpacked tables, and at most its largest number.
-    Levels lie as densely as the cube root of the visits (Panter and Dite, "Quantization distortion in
-    pulse-count modulation with nonuniform spacing of levels", 1951).
+    They are exact in float16, the type of a graph's unpacked tables, and within its range. The density of the
+    values is the cube root of the density of visits (Panter and Dite, "Quantization distortion in pulse-count
+    modulation with nonuniform spacing of levels", 1951).
     """
     if not len(values):
         return np.zeros(levels, np.float32)
-    roots = np.sign(values) * np.sqrt(np.abs(values))  # bins that are narrow where most values are
+    roots = np.sign(values) * np.sqrt(np.abs(values))  # makes bins narrow where most values are
     edges = np.linspace(roots.min() - 1e-3, roots.max() + 1e-3, 8 * levels + 1)
     counted, _ = np.histogram(roots, edges, weights=visits.astype(np.float64) + 1)
     ends = np.sign(edges) * edges**2
@@ -143,6 +144,6 @@ def choose_codebook(
 
 
 def nearest(codebook: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Return the code of the nearest value in a rising codebook, for each value."""
+    """Return the code of the nearest value in an ascending codebook, for each value."""
     borders = (codebook[1:] + codebook[:-1]) / 2
     return np.searchsorted(borders, values).astype(np.uint16)

@@ -1,10 +1,10 @@
 """N-tuple networks: the value of an afterstate as a sum of table entries.
 
-A tuple is a list of cells; its exponents, read as one number in base 16, index its table. Every tuple is
-read from the eight symmetric boards, so one table learns from all of them. The shapes are those of
+A tuple is a list of cells. Their exponents, read as one number in base 16, are an index into its table. Every
+tuple is read from the eight symmetric boards, so one table learns from all of them. The shapes come from
 Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014).
-Late boards can have tables of their own, as Wu and others propose in "Multi-Stage Temporal Difference
-Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.learners.ntuple_td`'s business.
+Late boards can have their own tables, as Wu and others propose in "Multi-Stage Temporal Difference Learning
+for 2048" (TAAI 2014). `octofold_training.learners.ntuple_td` trains the tables.
 """
 
 from __future__ import annotations
@@ -44,33 +44,34 @@ _FORMAT = 1
 _DESCRIPTION, _VALUES = NETWORK_FILE, "values.npy"
 _LARGEST_DESCRIPTION = 1 << 20
 _ROWS = 1 << 22
-"""Values that are checked at a time: the result takes memory."""
+"""Number of values to check at a time, since the result of a check takes memory."""
 
 
 class TupleLayout(NamedTuple):
-    """Where the entries of a board are: all that compiled code has to know beside the values.
+    """The layout of a network's tables: together with the values, all that compiled code needs.
 
-    Neighboring cells of a tuple are neighboring nibbles, so a run of them moves as one: a tuple's index is
-    the OR over its runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
+    Neighboring cells of a tuple are neighboring nibbles of a board, so a run of them can be shifted together.
+    The index of a tuple is the OR of `board >> shift & mask` over its runs. Six cells in two runs take two
+    steps instead of six.
     """
 
     shifts: NDArray[np.uint64]
-    """[T, R]."""
+    """[T, R]: the shift of each run of each tuple."""
     masks: NDArray[np.uint64]
-    """[T, R]."""
+    """[T, R]: the mask of each run of each tuple."""
     stages: NDArray[np.uint64]
     """[S - 1]: see `NTupleNetwork`."""
     pages: NDArray[np.uint32]
-    """As in `NTupleNetwork`."""
+    """See `NTupleNetwork.pages`."""
 
 
 @dataclass(frozen=True)
 class NTupleNetwork:
     """Tables `values` `[S * T * 16**L] float32` for S stages and T tuples of L cells each.
 
-    `stages` are the S - 1 tiles, as falling exponents, that lead from one stage to the next. The stage of a
-    board is the number of these tiles that it holds before the first that it lacks. A tile above the first
-    counts as the first.
+    `stages` are S - 1 tiles, given as descending exponents. Each of them leads from one stage to the next.
+    The stage of a board is the number of these tiles that it holds before the first one that it lacks. A
+    larger tile than the first counts as the first.
     """
 
     FILES: ClassVar[tuple[str, ...]] = (_DESCRIPTION, _VALUES)
@@ -80,8 +81,8 @@ class NTupleNetwork:
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """`[entries / PAGE]`: which page of `values` has the entries; empty if they all lie there in order. Most
-    entries of a compact network are 0, so the pages that are kept take a third of the memory."""
+    """`[entries / PAGE]`: the page of `values` that has the entries. It is empty if `values` has all entries
+    in order. Most entries of a compact network are 0, so the kept pages take a third of the memory."""
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
@@ -99,16 +100,16 @@ class NTupleNetwork:
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of the tables; the card of a published network has it as its checkpoint's."""
+        """SHA-256 of the tables. The card of a published network gives it as the checkpoint's digest."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
+        """Return reward plus afterstate value `[N, 4]` of moves on packed boards `[N]`, `-inf` if illegal.
 
-        A move that outgrows the 64-bit board counts its reward and ends the game.
+        A move that makes a tile too large for a 64-bit board is worth its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
         action_values(boards, self.values, self.layout, values, part_count())
@@ -117,8 +118,8 @@ class NTupleNetwork:
     def save(self, folder: Path) -> None:
         """Write the tables and their description into `folder`.
 
-        Both are written beside the old ones first. Only a kill between the two replacements leaves files of
-        two networks.
+        Both files are written completely before they replace the old ones. Only a kill between the two
+        replacements leaves files of two networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(folder / _DESCRIPTION) as described:
@@ -130,11 +131,11 @@ class NTupleNetwork:
 
     @classmethod
     def load(cls, folder: Path, *, paged: bool = False) -> NTupleNetwork:
-        """Read what `save` wrote, a published model that has compact tables, or a weight file of TDL2048.
+        """Read a network from `save`, a published model with compact tables, or a weight file of TDL2048.
 
-        With `paged`, compact tables stay in pages, which compiled code alone can read.
+        With `paged`, compact tables stay in pages, which only compiled code can read.
 
-        Raises `TableFileError` that says which file is wrong, and how.
+        Raises `TableFileError`, which names the file and what is wrong with it.
         """
         if folder.is_file():
             tuples, values = read_weights(folder)
@@ -146,16 +147,16 @@ class NTupleNetwork:
         try:
             tuples, stages, size = _described(file.read_bytes(), file)
         except FileNotFoundError as error:
-            raise TableFileError(_why_none(folder, file.name)) from error
+            raise TableFileError(_explain_missing(folder, file.name)) from error
         except OSError as error:
             raise TableFileError(f"{file}: {error.strerror}") from error
         return cls(tuples, np.array(mapped_array(folder / _VALUES, (size,))), stages)
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
-        """The network in the bytes of `FILES`, which are not copied, or of `CompactTables.FILES`, in pages.
+        """Read a network from the bytes of `FILES` without copying, or from `CompactTables.FILES` into pages.
 
-        Raises `TableFileError` that says which file is missing or wrong, and how.
+        Raises `TableFileError`, which names the file and whether it is missing or what is wrong with it.
         """
         if all(name in files for name in CompactTables.FILES):
             return cls._of(CompactTables.read(files), paged=True)
@@ -175,7 +176,7 @@ class NTupleNetwork:
         return cls(tables.tuples, pages, tables.stages, places)
 
     def parts(self) -> Iterator[NDArray[np.float32]]:
-        """The values of all entries in order, piece by piece."""
+        """Yield the values of all entries in order, in pieces."""
         if not len(self.pages):
             yield self.values
         for start in range(0, len(self.pages), _ROWS // PAGE):
@@ -186,8 +187,11 @@ class NTupleNetwork:
         return {_DESCRIPTION: self._description().encode(), _VALUES: self.values}
 
 
-def _why_none(folder: Path, file: str) -> str:
-    """Why a folder holds no network; for the folder of a published model, it names the newest version."""
+def _explain_missing(folder: Path, file: str) -> str:
+    """Explain why a folder contains no network.
+
+    For the folder of a published model, the text names its newest version.
+    """
     if not folder.exists():
         return missing(folder)
     versions = [int(each.name) for each in folder.iterdir() if each.name.isdecimal() and is_compact(each)]
@@ -196,11 +200,11 @@ def _why_none(folder: Path, file: str) -> str:
 
 
 def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], int]:
-    """Return the tuples and the stages of a network, and the number of its values, by its description."""
+    """Read a network's description and return its tuples, its stages and the number of its values."""
     try:
         description = json.loads(content)
         if description["format"] != _FORMAT:
-            raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
+            raise ValueError(f"format must be {_FORMAT}, got {description['format']}")
         tuples = tuple(tuple(cells) for cells in description["tuples"])
         stages = tuple(description.get("stages", ()))
         check_tuples(tuples)
@@ -211,7 +215,7 @@ def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...
 
 
 def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Map an array of the given shape. Raises `TableFileError` with the fault of the file."""
+    """Map an array of the given shape. Raises `TableFileError`, which says what is wrong with the file."""
     array = array_in(mapped(file), file)
     _check_values(array, shape, file)
     return array
@@ -219,9 +223,9 @@ def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 def _check_values(array: NDArray[Any], shape: tuple[int, ...], file: object) -> None:
     if array.shape != shape or array.dtype != np.float32:
-        raise TableFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
+        raise TableFileError(f"{file}: must be float32{list(shape)}, got {array.dtype}{list(array.shape)}")
     if not all(np.isfinite(array[start : start + _ROWS]).all() for start in range(0, len(array), _ROWS)):
-        raise TableFileError(f"{file}: holds values that are not finite numbers")
+        raise TableFileError(f"{file}: contains values that are not finite numbers")
 
 
 def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -229,7 +233,7 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
     for place, cell in enumerate(cells):
         shift = 4 * (cell - place)
         if shift < 0:
-            raise ValueError(f"tuple {cells}: cells must be given in rising order")
+            raise ValueError(f"tuple {cells}: cells must be in ascending order")
         if runs and runs[-1][0] == shift:
             runs[-1] = (shift, runs[-1][1] | 0xF << 4 * place)
         else:
@@ -239,7 +243,7 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
 
 @njit(cache=True, nogil=True)
 def stage_of(board, stages):
-    """Index of the stage whose tables a board reads; see `NTupleNetwork`."""
+    """Return the index of the stage whose tables a board reads, see `NTupleNetwork`."""
     if len(stages) == 0:
         return 0
     late = False
@@ -255,9 +259,9 @@ def stage_of(board, stages):
 
 @njit(cache=True, nogil=True)
 def fetch(board, values, layout, indices):
-    """Fill `indices` `[T * 8] uint64` with the entries of `values` that make up the board's value.
+    """Fill `indices` `[T * 8] uint64` with the indices of the entries whose sum is the board's value.
 
-    Starts to load them, too.
+    Also prefetches these entries.
     """
     tables = layout.shifts.shape[0]
     entries = len(layout.pages) * PAGE if len(layout.pages) else len(values)
@@ -277,7 +281,7 @@ def fetch(board, values, layout, indices):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def total(values, indices):
-    """Sum of the entries that `fetch` found."""
+    """Return the sum of the entries that `fetch` found."""
     value = np.float32(0)
     for entry in indices:
         value += values[entry]
@@ -286,7 +290,7 @@ def total(values, indices):
 
 @njit(cache=True, nogil=True)
 def fetch_afterstates(board, values, layout, indices):
-    """`fetch` for the afterstate of each legal move, into its row of `indices` `[4, T * 8] uint64`."""
+    """Call `fetch` for the afterstate of each legal move, with its row of `indices` `[4, T * 8] uint64`."""
     for move in range(4):
         afterstate, _ = slide(board, move)
         if afterstate != board:
@@ -295,9 +299,10 @@ def fetch_afterstates(board, values, layout, indices):
 
 @njit(cache=True, nogil=True)
 def move_value(board, move, values, indices):
-    """Reward plus afterstate value of one move, `-inf` if illegal; then the afterstate and the reward.
+    """Return reward plus afterstate value of one move, `-inf` if illegal, and its afterstate and reward.
 
-    After `fetch_afterstates`. A move that outgrows the board is worth its reward.
+    `fetch_afterstates` must have filled `indices`. A move that makes a tile too large for the board is worth
+    its reward.
     """
     afterstate, reward = slide(board, move)
     if reward >= OUTGROWN:
@@ -311,9 +316,9 @@ def move_value(board, move, values, indices):
 
 @njit(cache=True, nogil=True)
 def best_move(board, values, layout, indices):
-    """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal.
+    """Return the move with the largest reward plus value, its afterstate and its reward.
 
-    `indices` `[4, T * 8] uint64` is room to work in.
+    The move is -1 if none is legal. `indices` `[4, T * 8] uint64` is a work buffer.
     """
     fetch_afterstates(board, values, layout, indices)
     best = -1
@@ -329,7 +334,7 @@ def best_move(board, values, layout, indices):
 
 @njit(cache=True, parallel=True, nogil=True)
 def action_values(boards, values, layout, result, chunks):
-    """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
+    """Fill `result` `[N, 4] float32` with the values of the moves on packed boards, on numba's threads."""
     for chunk in prange(chunks):
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):

@@ -26,9 +26,9 @@ _NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 
 @dataclass(frozen=True)
 class NTuplePlayer(DeepeningPlayer):
-    """The move of the largest expected score by the network's tables, `depth` moves deep.
+    """Makes the move with the largest expected score by the network, searched `depth` moves deep.
 
-    With endgame tables, the move that they know to reach their goal best, where they know one.
+    If an endgame table has a move, the player makes that move.
     """
 
     kind: ClassVar[str] = "ntuple"
@@ -38,13 +38,16 @@ class NTuplePlayer(DeepeningPlayer):
     path: Path
     """The folder of the network, such as `runs/teacher`, or a weight file of TDL2048."""
     depth: int = 1
-    """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
+    """Moves to look ahead. Other programs call 1 a 1-ply search and 2 a 3-ply search."""
     tables: Path | None = None
-    """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
+    """A folder of endgame tables, made by `octofold-train endgame`. Default: no tables."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a depth out of range, `TableFileError` for a folder without a network."""
-        _ = self._search  # made now: a missing file is better known before the first move
+        """Check the options.
+
+        Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no network.
+        """
+        _ = self._search  # made now, to report a missing file before the first move
 
     @classmethod
     def served(
@@ -53,13 +56,13 @@ class NTuplePlayer(DeepeningPlayer):
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
     ) -> NTupleSearch:
-        """As `octofold_game.contract.searches.ServedKind.served`."""
+        """Implement `octofold_game.contract.searches.ServedKind.served`."""
         depth = card_options(cls, options).get("depth", cls.depth)
         others = {name: content for name, content in files.items() if name not in _NETWORK_FILES}
         return NTupleSearch(NTupleNetwork.read(files), depth, read_tables(others) if others else (), cores)
 
     def served_files(self) -> dict[str, FileSource]:
-        """As `octofold_game.contract.searches.HasFiles.served_files`."""
+        """Implement `octofold_game.contract.searches.HasFiles.served_files`."""
         tables = {} if self.tables is None else table_files(self.tables)
         if self.path.is_file():
             return {**self.network.files(), **tables}
@@ -83,7 +86,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """A search by a network after endgame tables. `cores` None means the number that numba uses."""
+    """A search that uses endgame tables first, then a network. `cores` None: the number that numba uses."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32

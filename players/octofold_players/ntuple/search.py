@@ -2,9 +2,9 @@
 
     board --(move, reward)--> afterstate --(spawn)--> board ...      `depth` counts the moves
 
-At depth 1, the network values the afterstates itself. Depth 2 looks at a move, every spawn and the best move
-after it, and is called 3-ply elsewhere. The search has no cut-offs and no transposition table, so every value
-is exact. No board counts less than 0, whatever the network says: points are not lost.
+At depth 1, the network values the afterstates directly. Depth 2 looks at a move, every spawn and the best
+move after it; other programs call this 3-ply. The search has no cut-offs and no transposition table, so every
+value is exact. A negative value of the network counts as 0, since points cannot be lost.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _U = np.uint64
 
 @njit(cache=True, nogil=True)
 def search_boards(boards, depths, moves, network, layout, values, searched, positions, state):
-    """Search boards in order until the search ends, and return how many are done.
+    """Search boards in order until the search ends, and return the number of finished boards.
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, how deep to search each, from 1 on. Boards that were searched as deep are passed over.
+        depths: `[N]`, search depth of each board, at least 1. Boards already searched to it are skipped.
         moves: which moves to search; the others keep their values.
         network: the values of the network.
-        layout: its layout.
-        values: `[N, 4] float32`, the expected value of each move, -inf if illegal; of boards that are done.
-        searched: `[N]`, how deep each was searched; likewise.
-        positions: `[N]`, to which the positions visited are added.
+        layout: the layout of the network.
+        values: `[N, 4] float32`, receives the values of the moves, -inf if illegal, of finished boards.
+        searched: `[N]`, receives the depth to which each finished board was searched.
+        positions: `[N]`, is increased by the number of visited positions.
         state: `[1] State`.
     """
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
@@ -70,7 +70,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 def expected_value(afterstate, depth, values, layout, indices, state):
     """Return the value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
 
-    Anything if the search has ended.
+    The result is meaningless if the search has ended.
     """
     expected = 0.0
     for exponent, share in ((_U(1), CHANCE_OF_TWO), (_U(2), CHANCE_OF_FOUR)):

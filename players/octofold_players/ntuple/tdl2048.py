@@ -1,12 +1,12 @@
-"""Weight files of TDL2048 (https://github.com/moporgic/TDL2048), whose networks have the form of ours.
+"""Reads weight files of TDL2048 (https://github.com/moporgic/TDL2048), whose networks have our structure.
 
 All numbers are little-endian:
 
     "w" (not in old files), u8 0, u32 tables; for each table:
     u8 4, u32 name, u16 digits of the name, u16 0, u16 size of a value, u64 values, the values;
-    other arrays alike, such as the state of learning; u16 0
+    other arrays in the same form, such as the state of learning; u16 0
 
-The digits of the name are a tuple's cells. The first cell is the lowest digit of an index, as it is here.
+The digits of the name are a tuple's cells. The first cell is the lowest digit of an index, as in our tables.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from octofold_players.ntuple.tuples import LONGEST_TUPLE, check_tuples
 def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float32]]:
     """Return the tuples of a network and its values `[T * 16**L]`.
 
-    Raises `TableFileError` that says what is wrong with the file. Nothing larger than the file is allocated,
-    except that values of 2 bytes become values of 4.
+    Raises `TableFileError`, which says what is wrong with the file. Allocates at most the size of the file,
+    or twice that if values have 2 bytes.
     """
     content = _Content(mapped(file))
     try:
@@ -45,7 +45,7 @@ def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.fl
 
 
 class _Content:
-    """The bytes of a file, read from the start."""
+    """The bytes of a file, with the position of the next read."""
 
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self._content = content
@@ -55,7 +55,7 @@ class _Content:
         """Return a view of `count` numbers; raises `ValueError` if the file ends before them."""
         start, self._at = self._at, self._at + count * np.dtype(kind).itemsize
         if self._at > len(self._content):
-            raise ValueError(f"it has {len(self._content):,} bytes, and goes on to byte {self._at:,}")
+            raise ValueError(f"it has {len(self._content):,} bytes, needs at least {self._at:,}")
         return np.frombuffer(self._content, kind, count, start)
 
     def number(self, kind: str) -> int:
@@ -65,13 +65,13 @@ class _Content:
 def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
     """Return the cells of the next table and its values."""
     if (form := content.number("u1")) != 4:
-        raise ValueError(f"a table has format {form}, not 4")
+        raise ValueError(f"the format of a table must be 4, got {form}")
     name, _, is_text, size, count = (content.number(kind) for kind in ("<u4", "<u2", "<u2", "<u2", "<u8"))
     length = (count.bit_length() - 1) // 4
     if is_text or count != 16**length or name >= count or not 1 <= length <= LONGEST_TUPLE:
-        raise ValueError(f"a table of {count:,} values with the name {name:x} is not that of a tuple")
+        raise ValueError(f"a table with the name {name:x} and {count:,} values does not belong to a tuple")
     if size not in (2, 4, 8):
-        raise ValueError(f"a value has {size} bytes")
+        raise ValueError(f"values must have 2 or 4 bytes, got {size}")
     values = content.array(f"<f{size}", count)
     while size := content.number("<u2"):
         content.array("u1", size * content.number("<u8"))

@@ -7,9 +7,9 @@ LONGEST_TUPLE = 7
 
 
 def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
-    """Raises `ValueError` unless there are tuples of rising cells, all as long, up to `LONGEST_TUPLE`."""
+    """Raise `ValueError` unless the tuples have one length, up to `LONGEST_TUPLE`, and ascending cells."""
     if not tuples:
-        raise ValueError("tuples are missing: at least one")
+        raise ValueError("tuples must contain at least one tuple")
     for cells in tuples:
         if len(cells) != len(tuples[0]) or not 1 <= len(cells) <= LONGEST_TUPLE:
             raise ValueError(
@@ -18,12 +18,14 @@ def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
             )
         known = all(type(cell) is int and 0 <= cell <= 15 for cell in cells)
         if not known or any(b <= a for a, b in pairwise(cells)):
-            raise ValueError(f"tuple {list(cells)}: its cells are whole numbers from 0 to 15 that rise")
+            raise ValueError(
+                f"tuple {list(cells)}: cells must be whole numbers from 0 to 15, in ascending order"
+            )
 
 
 def check_stages(stages: tuple[int, ...]) -> None:
-    """Raises `ValueError` unless these are falling exponents of 1 to 15."""
+    """Raise `ValueError` unless the stages are descending exponents from 15 to 1."""
     if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
-        raise ValueError(f"stages {list(stages)}: each is a whole number from 1 to 15")
+        raise ValueError(f"stages {list(stages)}: each must be a whole number from 1 to 15")
     if any(following >= exponent for exponent, following in pairwise(stages)):
-        raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
+        raise ValueError(f"stages {list(stages)}: they must be in descending order")

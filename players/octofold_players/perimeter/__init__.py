@@ -1,1 +1,1 @@
-"""Expectimax into a formation, and endgame tables that play it."""
+"""A player that reaches a formation by expectimax and then follows endgame tables."""

@@ -1,9 +1,9 @@
 """The perimeter player: expectimax brings large tiles into a formation, and endgame tables play it.
 
-The heuristic wants large tiles in the top left corner, smaller ones to the right and below, and nothing else.
-Once six large tiles are in a block there, the tables make the next one around it. Neither is strong alone;
-together they are macroxue's player (https://github.com/macroxue/2048-ai), from whom the heuristic, the
-formations and the cut-offs are. His depth counts one move less.
+The heuristic only rewards large tiles in the top left corner with smaller tiles to the right and below. Once
+six large tiles form a block there, the tables make the next large tile beside it. Neither part is strong
+alone. Together they are macroxue's player (https://github.com/macroxue/2048-ai), the source of the heuristic,
+the formations and the cut-offs. Its depth counts one move less.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from octofold_players.perimeter.search import Entry, search_boards
 _RISE = 12
 """Cost of a tile larger than the one before it, as a multiple of the gain of a tile in order."""
 _ENTRIES = 1 << 16
-"""Size of a transposition table: 1.5 MB, which a core's own cache can hold."""
+"""Number of entries of a transposition table: 1.5 MB, which fit into the cache of one core."""
 _DOUBT = 3
-"""At this depth, a spawn is searched if it has a chance of at least 1 / 2 ** (depth + this)."""
+"""A search to depth d considers a spawn if its probability is at least 1 / 2 ** (d + `_DOUBT`)."""
 
 
 @dataclass(frozen=True)
 class PerimeterPlayer(DeepeningPlayer):
-    """Makes the move that the endgame tables know, otherwise the move of the largest expected worth."""
+    """Makes the move of an endgame table, or the move with the largest expected worth if no table has one."""
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
@@ -50,8 +50,11 @@ class PerimeterPlayer(DeepeningPlayer):
     """Moves to look ahead, 1 to 12."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a depth out of range, `TableFileError` for a folder without tables."""
-        _ = self._search  # made now: a missing file is better known before the first move
+        """Check the options.
+
+        Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no tables.
+        """
+        _ = self._search  # made now, to report a missing file before the first move
 
     @classmethod
     def served(
@@ -60,12 +63,12 @@ class PerimeterPlayer(DeepeningPlayer):
         files: Mapping[str, NDArray[np.uint8]],
         cores: int,
     ) -> PerimeterSearch:
-        """As `octofold_game.contract.searches.ServedKind.served`."""
+        """Implement `octofold_game.contract.searches.ServedKind.served`."""
         depth = card_options(cls, options).get("depth", cls.depth)
         return PerimeterSearch(read_tables(files), depth, cores)
 
     def served_files(self) -> dict[str, Path]:
-        """As `octofold_game.contract.searches.HasFiles.served_files`."""
+        """Implement `octofold_game.contract.searches.HasFiles.served_files`."""
         return table_files(self.tables)
 
     @cached_property
@@ -76,7 +79,7 @@ class PerimeterPlayer(DeepeningPlayer):
 class PerimeterSearch(DeepeningSearch):
     """A search with endgame tables. `cores` None means the number that numba uses.
 
-    The moves of a board share what they find, so several threads would not find the same.
+    The moves of a board share a transposition table, so several threads would change the result.
     """
 
     value_unit = PerimeterPlayer.value_unit
@@ -95,7 +98,7 @@ class PerimeterSearch(DeepeningSearch):
         rows: Rows,
         means: Means,
     ) -> int:
-        """As in `DeepeningSearch`, for all moves."""
+        """Implement `DeepeningSearch.search`. Always searches all moves."""
         assert len(moves) == len(EVERY_MOVE)
         first = _known.number(2 * len(boards))
         state = new_state(means.deadline, means.stop, means.turn_end)
@@ -112,7 +115,7 @@ def _worth_of_lines() -> NDArray[np.generic]:
 
 
 def _worth(lines: Lines) -> NDArray[np.int64]:
-    """Worth of a line: its first tile, and every falling pair of neighbors; a rise costs more."""
+    """Return the worth of lines: the first tile and descending neighbors gain, ascending ones cost more."""
     tiles = lines << lines
     first, second = tiles[:-1], tiles[1:]
     falling = first + second + np.where(first == second, first, 0)

@@ -3,10 +3,10 @@
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
 Only the heuristic of the last afterstates counts. An afterstate is not searched if it is too deep, too
-unlikely, or far from the formation already: worth less than twice the largest tile. If the board itself is
-worth less, worth does not cut. If no move is worth anything, the board is searched once more: only depth and
-chance cut, and a lost game costs so much that most disorder is better. All this is what macroxue's player
-does (https://github.com/macroxue/2048-ai); it leaves time for the moves that matter.
+unlikely, or too far from the formation: worth less than twice the largest tile. The limit on worth does not
+apply if the board itself is worth less. If no move is worth anything, the board is searched once more, with
+limits on depth and probability alone. A lost game then costs more than most disorder. macroxue's player does
+all this (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from octofold_players.compiled.search_limits import may_begin, visit
 _U = np.uint64
 _NOTHING = -np.inf
 _LEAST_LOSS = 1 << 17
-"""The least that a lost game costs, in units of `lines`."""
+"""Minimum cost of a lost game, in units of `lines`."""
 _ALL_LOST = -np.float64(1 << 22)
-"""Cost of a board where all moves lose: more than most disorder."""
+"""Worth of a board where all moves lose: worse than most disorder."""
 
 Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
 )
-"""An afterstate that was searched. Tag: number of the search << 4 | depth."""
+"""A searched afterstate. `tag` is `number of the search << 4 | depth`."""
 
 
 @njit(cache=True, nogil=True)
 def search_boards(boards, depths, doubt, lines, table, first_search, values, searched, positions, state):
-    """Search boards in order until the search ends, and return how many are done.
+    """Search boards in order until the search ends, and return the number of finished boards.
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, how deep to search each: 1 to 15. Boards that were searched as deep are passed over.
-        doubt: at depth d, spawns of a smaller chance than `2 ** -(d + doubt)` are not searched further.
+        depths: `[N]`, search depth of each board, 1 to 15. Boards already searched to it are skipped.
+        doubt: at depth d, spawns less likely than `2 ** -(d + doubt)` are not searched further.
         lines: `[65536] float64`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        first_search: the number of the first search, 1 or more, and unused in the table, as are the 2 N - 1
-            that follow: a board is searched once or twice.
-        values: `[N, 4] float64`, the expected worth of each move, -inf if illegal; of boards that are done.
-        searched: `[N]`, how deep each was searched; likewise.
-        positions: `[N]`, to which the positions visited are added.
+        first_search: the number of the first search, 1 or more. The table must not contain this number or
+        one of the next 2 N - 1 numbers: a board is searched once or twice.
+        values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
+        searched: `[N]`, receives the depth to which each finished board was searched.
+        positions: `[N]`, is increased by the number of visited positions.
         state: `[1] State`.
     """
     found = np.empty(4)
@@ -79,7 +79,7 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
 
 @njit(cache=True, nogil=True)
 def _value(board, depth, least_likely, enough, lost, lines, table, search, values, state):
-    """Fill the values `[4]` of one board's moves; returns the largest."""
+    """Fill in the values `[4]` of one board's moves, and return the largest."""
     for move in range(4):
         afterstate, reward = slide(board, move)
         if reward >= OUTGROWN:
@@ -104,7 +104,7 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
 
 @njit(cache=True, nogil=True)
 def _largest_tile(board):
-    """Return the worth of the largest tile by itself."""
+    """Return the worth of the largest tile alone."""
     largest = _U(0)
     while board:
         largest = max(largest, board & _U(0xF))
@@ -114,7 +114,7 @@ def _largest_tile(board):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search, state):
-    """Return the mean over the spawns of the best move's worth; anything if the search has ended."""
+    """Return the mean over the spawns of the best move's worth. Meaningless if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
         return worth
@@ -173,5 +173,5 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
 
 @njit(cache=True, nogil=True)
 def slot_of(afterstate, entries):
-    """Where the entry of an afterstate is. Only the highest bits of the product depend on every cell."""
+    """Return the slot of an afterstate. Only the highest bits of the product depend on every cell."""
     return np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) * _U(entries) >> _U(32))

@@ -63,7 +63,7 @@ def test_where_a_run_makes_a_new_largest_tile_of_4096_or_more_there_are_more_run
 def test_wrong_options_of_the_monte_carlo_player_are_named() -> None:
     with pytest.raises(ValueError, match="score 'median' is not one of average, minimum, maximum"):
         MonteCarloPlayer(score="average+median")
-    with pytest.raises(ValueError, match="depth 9 is not in 1 to 8"):
+    with pytest.raises(ValueError, match="depth must be from 1 to 8, got 9"):
         MonteCarloPlayer(depth=9)
 
 

@@ -201,9 +201,9 @@ def test_damaged_tables_are_refused_by_name(
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("moves.npy", lambda moves: moves[:-1], "do not fit together"),
-        ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "do not fit together"),
-        ("moves.npy", lambda moves: moves.astype(np.int32), "not a list of uint8"),
+        ("moves.npy", lambda moves: moves[:-1], "do not belong together"),
+        ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "do not belong together"),
+        ("moves.npy", lambda moves: moves.astype(np.int32), "must be a list of uint8"),
     ],
 )
 def test_files_that_do_not_fit_together_are_refused(
@@ -236,7 +236,7 @@ def test_a_list_that_is_damaged_or_a_bomb_is_refused(
 def test_a_list_of_too_many_positions_is_refused_before_it_takes_memory(listed: Path, tmp_path: Path) -> None:
     description = {"format": 4, "formation": "six", "largest": 11, "moves": 1 << 27}
     (copied(listed, tmp_path) / "table.json").write_text(json.dumps(description))
-    with pytest.raises(TableFileError, match="at most 67,108,864 positions can be unpacked, not 134,217,728"):
+    with pytest.raises(TableFileError, match="must list at most 67,108,864 positions, got 134,217,728"):
         load_tables(tmp_path)
 
 

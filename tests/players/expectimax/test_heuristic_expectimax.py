@@ -123,7 +123,7 @@ def test_weights_take_the_place_of_the_heuristics_own(boards: Square) -> None:
 @pytest.mark.parametrize("weights", ["1+2", "a+0+0+4+0+3.5+0", "0+0+0+9+0+3.5+0", "-1+0+0+4+0+3.5+0"])
 def test_wrong_weights_are_named(weights: str) -> None:
     with pytest.raises(
-        OptionError, match=r"weights '.*' is not 7 numbers|(disorder_power|empty) .* is not in 0"
+        OptionError, match=r"weights must be 7 numbers .*, got '.*'|(disorder_power|empty) .*must be from 0"
     ):
         HeuristicExpectimaxPlayer(weights=weights)
 

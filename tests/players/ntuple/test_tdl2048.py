@@ -48,9 +48,9 @@ SMALL = VALUES[:4096]
     ("content", "message"),
     [
         (b"\x93NUMPY", "begins with 147"),
-        (weights([table("014", SMALL, 3)])[:-3000], "13,411 bytes, and goes on to byte 16,409"),
-        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 60), "is not that of a tuple"),
-        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 28), "goes on to byte 1,073,741,849"),
+        (weights([table("014", SMALL, 3)])[:-3000], "13,411 bytes, needs at least 16,409"),
+        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 60), "does not belong to a tuple"),
+        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 28), "needs at least 1,073,741,849"),
         (weights([table("014", SMALL, 3)] * 2), "two tables have the same cells"),
         (weights([table("410", SMALL, 3)]), "rise"),
         (weights([table("10000014", SMALL, 8)]), "the name 10000014"),  # a late stage
