@@ -186,8 +186,12 @@ def test_time_may_lead_deeper_than_the_options_but_not_deeper_than_they_may_say(
         ),
         (HeuristicExpectimaxPlayer, {"depth": 0}, "depth must be from 1 to 12, got 0"),
         (HeuristicExpectimaxPlayer, {"depth": True}, "expectimax: depth must be a whole number, got True"),
-        (HeuristicExpectimaxPlayer, {"cutoff": "no"}, "expectimax: cutoff 'no' is not a number"),
-        (HeuristicExpectimaxPlayer, {"heuristic": "his"}, "heuristic must be one of moravek, nneonneo, got 'his'"),
+        (HeuristicExpectimaxPlayer, {"cutoff": "no"}, "expectimax: cutoff must be a number, got 'no'"),
+        (
+            HeuristicExpectimaxPlayer,
+            {"heuristic": "his"},
+            "heuristic must be one of moravek, nneonneo, got 'his'",
+        ),
         (PerimeterPlayer, {"tables": "/etc"}, "perimeter has no option tables (choose from depth)"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Checkpoints: a folder with the weights and a JSON description from which the network is rebuilt.
+"""Checkpoints: folders with the weights of a network and a JSON description of its architecture.
 
-Weights are read with `weights_only=True`, so a checkpoint cannot run code. The weights file is named after
-its digest, and the description, which names the file, is replaced last. If a save is interrupted, the folder
-contains the old checkpoint.
+Weights are read with `weights_only=True`, so a checkpoint cannot run code. The name of the weights file
+contains its digest. The description names this file and is replaced last. After an interrupted save, the
+folder still contains the old checkpoint.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from octofold_training.networks.build import all_finite, build, count_weights
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
 _WEIGHTS = "weights-{}.pt"
-_DIGITS = 12  # of the digest, in the file's name
+_DIGITS = 12  # digits of the digest in the name of the weights file
 
 
 class CheckpointError(TrainingError):
-    """The checkpoint is missing, damaged or of another version; the message names the file and the cause."""
+    """The checkpoint is missing, damaged or of another version. The message names the file and the cause."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network with its weights, what it is, how it was trained, and the SHA-256 of its weights file."""
+    """A network with its weights, its architecture, its training, and the SHA-256 of its weights file."""
 
     network: nn.Module
     architecture: Architecture
@@ -46,7 +46,7 @@ class Checkpoint:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """SHA-256 and stages, which a run that starts from this network records."""
+        """Return the SHA-256 and the stages. A run that starts from this network records them."""
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 
@@ -61,14 +61,14 @@ def save(
     """Write `network` to `folder`, replacing the checkpoint there.
 
     Args:
-        folder: where to write; made if missing.
+        folder: the folder of the checkpoint; created if missing.
         network: a network of the `architecture`.
-        architecture: what `build` needs.
+        architecture: the architecture that `build` needs to rebuild the network.
         training: free-form JSON.
-        float16: whether to store the weights in 2 bytes each, rounded.
+        float16: whether to round the weights to float16, 2 bytes each.
 
     Raises:
-        CheckpointError: a weight is too large for float16; nothing is written.
+        CheckpointError: a weight is too large for float16. Nothing is written.
     """
     weights_of = halve(network.state_dict()) if float16 else network.state_dict()
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,15 +90,15 @@ def save(
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return whether the folder holds a checkpoint, readable or not."""
+    """Return whether the folder contains a checkpoint, which may be unreadable."""
     return (folder / _DESCRIPTION).exists()
 
 
 def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights in float16, rounded.
+    """Return the weights, rounded to float16.
 
     Raises:
-        CheckpointError: one is too large, or no finite number.
+        CheckpointError: a weight is too large or is not a finite number.
     """
     rounded = {
         name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
@@ -107,7 +107,7 @@ def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if weight.is_floating_point() and not weight.isfinite().all():
             largest = weights[name].abs().max()
             raise CheckpointError(
-                f"{name} reaches {largest:,.0f}, and float16 ends at 65,504; `float16 = false` keeps float32"
+                f"{name} must be at most 65,504 for float16, got {largest:,.0f}; set `float16 = false`"
             )
     return rounded
 
@@ -116,7 +116,7 @@ def load(folder: Path) -> Checkpoint:
     """Read a checkpoint.
 
     Raises:
-        CheckpointError: it is missing, damaged or does not fit together.
+        CheckpointError: the checkpoint is missing or damaged, or its files do not belong together.
     """
     found = describe(folder)
     weights = folder / found.file
@@ -137,13 +137,13 @@ def load(folder: Path) -> Checkpoint:
         reason = " ".join(str(error).split())  # torch writes lines with tabs
         raise CheckpointError(f"{weights}: the weights do not fit the architecture ({reason})") from error
     if not all_finite(network):
-        raise CheckpointError(f"{weights} holds weights that are not finite numbers")
+        raise CheckpointError(f"{weights} contains weights that are not finite numbers")
     return Checkpoint(network.eval(), found.architecture, found.training, digest)
 
 
 @dataclass(frozen=True)
 class CheckpointDescription:
-    """The description beside the weights."""
+    """The JSON description in the folder of a checkpoint."""
 
     architecture: Architecture
     weights: int
@@ -154,10 +154,10 @@ class CheckpointDescription:
 
 
 def describe(folder: Path) -> CheckpointDescription:
-    """Read the description of a checkpoint alone.
+    """Read the description of a checkpoint without its weights.
 
     Raises:
-        CheckpointError: it is missing, damaged or of another version.
+        CheckpointError: the description is missing, damaged or of another version.
     """
     try:
         content = json.loads((folder / _DESCRIPTION).read_text())
@@ -187,8 +187,8 @@ def describe(folder: Path) -> CheckpointDescription:
 
 
 def save_tensors(file: Path, tensors: Any) -> None:
-    """Write tensors with `torch.save`, whole or not at all."""
-    content = io.BytesIO()  # if torch wrote the file, a full disk would be an error without its name
+    """Write tensors as `torch.save` does. A failed write leaves no partial file."""
+    content = io.BytesIO()  # torch's own error about a full disk does not name the file
     torch.save(tensors, content)
     with whole_file(file) as partial:
         partial.write_bytes(content.getbuffer())
@@ -200,6 +200,6 @@ def load_tensors(file: Path) -> Any:
 
 
 def sha256(file: Path) -> str:
-    """Digest of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,6 +1,6 @@
-"""`octofold-train`: the trainers on the command line.
+"""The command `octofold-train`.
 
-Every run keeps its state in a folder, and the same command continues it.
+Every run saves its state in a folder. Repeating the command continues the run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "the largest tile to make beside five large tiles; more than 256 takes four times the time and "
-        "memory, and plays no better",
+        "the largest tile to make beside five large tiles; 512 takes four times the time and memory of 256 "
+        "and does not play better",
         metavar="TILE",
     )
     six: Tile = option(1024, "the largest tile to make beside six large tiles", metavar="TILE")
@@ -45,7 +45,7 @@ class TrimFlags:
     """Options of `trim`."""
 
     tables: Path = option(Path("runs/endgame"), "folder of the tables")
-    out: Folder = option(Path("runs/endgame-small"), "the new folder")
+    out: Folder = option(Path("runs/endgame-small"), "folder for the trimmed tables")
     games: Count = option(500, "games to play")
     seed: Seed = option(1, "seed of the games")
 
@@ -54,26 +54,26 @@ COMMANDS = (
     *training_commands(
         "octofold_training.train_command",
         {
-            "teacher": ("an n-tuple network that learns by self-play", RunFlags),
-            "student": ("a network that learns the teacher's preferences", StudentFlags),
+            "teacher": ("train an n-tuple network by self-play", RunFlags),
+            "student": ("train a network to imitate a teacher's preferences", StudentFlags),
         },
     ),
     Command(
         "endgame",
-        "tables that know how to play beside large tiles in a corner",
-        "Solve the cells that are free beside large tiles in a corner: for every position, the move with the "
-        "best chance to make the next large tile. The players `perimeter` and `ntuple` use these tables. The "
-        "default ones take nine minutes of CPU time, 3.1 GB of memory and 1.1 GB on disk. After Ctrl-C, the "
-        "same command starts the unfinished table again.",
+        "make endgame tables: play beside large tiles in a corner",
+        "Solve the free cells beside large tiles in a corner. A table contains, for every position, the move "
+        "with the best chance to make the next large tile. The players `perimeter` and `ntuple` use these "
+        "tables. The default tables take nine minutes of CPU time, 3.1 GB of memory and 1.1 GB of disk. "
+        "After Ctrl-C, the same command starts the unfinished table again.",
         EndgameFlags,
         imported("octofold_training.endgames", "make_endgame_tables"),
     ),
     Command(
         "trim",
-        "endgame tables of a few megabytes: the positions that come up in games",
-        "Play games with endgame tables, four moves deep, and write tables of the positions that come up "
-        "there, or where the tables lead from there: some megabytes in place of hundreds. On other boards, "
-        "players search. Ctrl-C writes nothing.",
+        "trim endgame tables to the positions that occur in games",
+        "Play games with endgame tables, four moves deep. Write tables of the positions that occur in these "
+        "games or when the tables' moves are followed from there: a few megabytes instead of hundreds. On "
+        "other boards, players search. After Ctrl-C, nothing is written.",
         TrimFlags,
         imported("octofold_training.endgames", "trim_endgame_tables"),
     ),
@@ -81,7 +81,7 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of `octofold-train` and return its exit code; see `run_program`."""
+    """Run a command of `octofold-train` and return its exit code, see `run_program`."""
     extras = {"endgame": "players", "trim": "players"}
     return run_program("octofold-train", "Train networks that play 2048.", COMMANDS, extras, arguments)
 

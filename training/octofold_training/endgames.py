@@ -1,4 +1,4 @@
-"""`octofold-train endgame` makes endgame tables, one formation after another; `trim` makes them small."""
+"""The commands `octofold-train endgame`, which makes endgame tables, and `trim`, which shrinks them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 def make_endgame_tables(flags: EndgameFlags) -> None:
-    """Make the tables that the flags name and that their folder lacks, and print what they hold.
+    """Make the tables that the flags name unless the folder has them, and print their numbers of positions.
 
     Raises:
-        OSError: the folder cannot be made.
-        TableFileError: a table that is there is damaged; nothing was begun.
-        TrainingError: a table needs more memory than the machine has, or more than its disk has left; nothing
-            was begun.
+        OSError: the folder cannot be created.
+        TableFileError: an existing table is damaged. No table was begun.
+        TrainingError: a table needs more memory than the machine has, or more disk space than is left. No
+            table was begun.
     """
     wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
     there = [known_positions(flags.state, *each) for each in wanted]
@@ -54,22 +54,22 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
             if positions is None:
                 print(f"{folder}: {_make(flags.state, *each, line):,} positions")
             else:
-                print(f"{folder}: exists already, {positions:,} positions")
+                print(f"{folder}: already exists, {positions:,} positions")
 
 
 def trim_endgame_tables(flags: TrimFlags) -> None:
-    """Write the tables of a folder once more, with the positions that come up in games alone.
+    """Write new tables with only those positions of a folder's tables that occur in games.
 
     Raises:
         OSError: the new folder cannot be written.
-        TableFileError: the folder has no tables, or damaged ones.
-        TrainingError: the new folder exists already, or there is too little memory; nothing was played.
+        TableFileError: the folder has no tables, or a table is damaged.
+        TrainingError: the new folder already exists, or there is too little memory. No game was played.
     """
     if flags.out.exists():
-        raise TrainingError(f"{flags.out} exists already")
+        raise TrainingError(f"{flags.out} already exists; name another --out")
     player = PerimeterPlayer(flags.tables)
     tables = player.endgames
-    _check_memory("to note what comes up", sum(table.shape.positions for table in tables))
+    _check_memory("recording the visited positions", sum(table.shape.positions for table in tables))
     visits, episodes, done = Visits(tables, flags.seed), Episodes(flags.seed, range(flags.games)), 0
     with ProgressLine() as line:
         while len(episodes.boards):
@@ -89,7 +89,7 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
-    """Solve a table and write it; returns its positions. Only then does the next one take memory."""
+    """Solve a table, write it and return its number of positions. Frees its memory on return."""
     name = table_folder(folder, formation, largest).name
     forecast = Forecast()
 
@@ -105,15 +105,15 @@ def _check_memory(what: str, needed: float) -> None:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise TrainingError(
-            f"{what} takes about {needed / 1e9:.1f} GB of memory; this machine has {there / 1e9:.1f}"
+            f"{what} takes about {needed / 1e9:.1f} GB of memory; this machine has {there / 1e9:.1f} GB"
         )
 
 
 def _check_disk(folder: Path, wanted: Sequence[tuple[Formation, int]]) -> None:
-    """A table that cannot be written would cost minutes."""
+    """Raise `TrainingError` if the disk is too full: solving a table first would waste minutes."""
     needed = sum(shape(*each).positions * DISK_BYTES_A_POSITION for each in wanted)
     free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
         raise TrainingError(
-            f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} left"
+            f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} GB left"
         )

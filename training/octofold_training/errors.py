@@ -4,11 +4,11 @@ from octofold_game.errors import OctofoldError
 
 
 class TrainingError(OctofoldError):
-    """Training cannot start or continue; the message gives the reason."""
+    """Training cannot start or continue. The message gives the reason."""
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an allocation failed, on the CPU or a GPU. torch has no class for the CPU."""
+    """Return whether the error is a failed allocation on the CPU or a GPU. torch has no class for the CPU."""
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
     return isinstance(error, MemoryError)

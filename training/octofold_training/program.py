@@ -1,6 +1,6 @@
-"""What `octofold-train` and `octofold-papers` share: options, commands that train, and exit codes.
+"""Parts that `octofold-train` and `octofold-papers` share: options, training commands and exit codes.
 
-A subcommand imports only what it needs: `--help` is fast, and works without torch and numba.
+A subcommand imports only what it needs. So `--help` is fast and works without torch and numba.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class RunFlags:
     recipe: Path = option(
         None, "TOML file with the network and the options of its training", metavar="recipe", is_argument=True
     )
-    keys: bool = option(False, "print every key of a recipe with its default, and exit")
+    keys: bool = option(False, "print every key of a recipe with its default and exit")
     state: Folder = option(None, "folder of the run (default: runs/NAME, with the recipe's name)")
     minutes: Minutes = option(
         math.inf,
-        "stop after this many minutes of learning, not counting games before the run, games that show the "
-        f"strength, and saving{CONTINUES}",
+        "stop after this many minutes of learning, excluding warm-up games, strength estimates and "
+        f"saving{CONTINUES}",
     )
 
 
@@ -66,9 +66,9 @@ class NetworkFlags(RunFlags):
 
 
 def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int | None]:
-    """Return a function of a module that is imported when a command calls it.
+    """Return a function that imports a module and calls its function of this name.
 
-    It gets the `arguments`, then the options of the command.
+    The call gets the `arguments`, followed by the options of the command.
     """
 
     def run(options: Any) -> int | None:
@@ -79,7 +79,7 @@ def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int
 
 
 def training_commands(module: str, trained: Mapping[str, tuple[str, type[RunFlags]]]) -> list[Command]:
-    """Commands that call `train(name, flags)` of a module, by name: what each trains, and its options."""
+    """Return commands that call `train(name, flags)` of a module. `trained` has their help and options."""
     return [
         Command(name, what, f"Train {what}.", flags, imported(module, "train", name))
         for name, (what, flags) in trained.items()
@@ -96,13 +96,14 @@ def run_program(
     """Run a subcommand and return its exit code: 0, 1 for a failure, 130 after Ctrl-C, SIGTERM or SIGHUP.
 
     Args:
-        program: its name.
-        description: what it does, for its help.
+        program: the name of the program.
+        description: the description in its help.
         commands: the subcommands.
-        extras: the extra that a subcommand needs, by its name; for others, it is `training`.
-        arguments: of the command line; those of this process by default.
+        extras: the extra that each subcommand needs, keyed by its name; defaults to `training`.
+        arguments: the arguments of the command line; defaults to those of this process.
 
-    Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
+        Raises `SystemExit` with code 0 after `--help`, and with code 2 after one line on stderr for wrong
+        usage.
     """
 
     def fail(message: str, code: int = 1) -> int:
@@ -114,8 +115,9 @@ def run_program(
         own.fail("recipe is missing")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return fail(f"{program} {command.name} runs in one process; start it without torchrun")
-    # By default, threads of OpenMP spin while they wait. Beside other programs, they keep the core that the
-    # last of them needs, in each of the many short loops of an update. It is read when torch is imported.
+    # By default, OpenMP threads spin while they wait. If other programs run, they occupy the core that the
+    # last thread needs, in each of the many short loops of an update. torch reads the variable when it is
+    # imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
@@ -126,7 +128,7 @@ def run_program(
             f"{error.name} is not installed; run {install_command(extras.get(command.name, 'training'))}"
         )
     except KeyboardInterrupt:
-        state = getattr(flags, "state", None)  # a trainer's default is known once its recipe is read
+        state = getattr(flags, "state", None)  # a default is known once the recipe is read
         kept = f"the same command continues in {state}" if state else "nothing was written"
         return fail(f"interrupted; {kept}", 130)
     except OSError as error:
@@ -136,11 +138,11 @@ def run_program(
             return fail(f"not enough memory ({str(error) or 'no more is free'})")
         if _is_refusal(error):
             return fail(str(error))
-        raise  # a mistake of ours, whose place should be seen
+        raise  # a bug: show the traceback
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether the error is the user's to mend; a wrong board or move is a bug."""
+    """Return whether the user can fix the error. A wrong board or move is a bug instead."""
     from octofold_game.episodes import IllegalMoveError
     from octofold_game.rules import BoardError
 

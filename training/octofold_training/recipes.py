@@ -1,8 +1,7 @@
-"""Recipes: TOML files with everything that is needed to train a model again.
+"""Recipes: TOML files with everything needed to train a model again.
 
-A recipe has a table `[network]`, the architecture, and one table of options for each learning algorithm that
-the model goes through. This module turns tables into the options dataclasses that it is given; an error names
-the file and the table.
+A recipe has a table `[network]` with the architecture, and a table of options for each learning algorithm of
+the model. This module turns tables into options dataclasses. Its errors name the file and the table.
 """
 
 from __future__ import annotations
@@ -28,31 +27,31 @@ class RecipeError(TrainingError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe: its file and its tables."""
+    """A recipe, with its file and its tables."""
 
     file: Path
     tables: dict[str, dict[str, Any]]
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """The name of the model."""
         return self.file.stem
 
     def table(self, name: str) -> dict[str, Any]:
-        """Return a table as it stands in the file.
+        """Return a table as it is in the file.
 
         Raises:
-            RecipeError: there is none.
+            RecipeError: the table is missing.
         """
         if name not in self.tables:
-            raise RecipeError(f"{self.file}: has no table [{name}]")
+            raise RecipeError(f"{self.file}: table [{name}] is missing")
         return self.tables[name]
 
     def network(self) -> Architecture:
         """Return the table `network`.
 
         Raises:
-            RecipeError: it is missing or describes no network.
+            RecipeError: the table is missing or does not describe a network.
         """
         table = self.table("network")
         try:
@@ -62,7 +61,7 @@ class Recipe:
         return table
 
     def options(self, name: str, kind: type[Options]) -> Options:
-        """Return the table `name` as the dataclass `kind`, whose defaults fill what it leaves out.
+        """Return the table `name` as the dataclass `kind`. Missing keys get the defaults of the dataclass.
 
         Raises:
             RecipeError: a table is missing, a key is unknown, or a value has the wrong type or is out of
@@ -76,26 +75,26 @@ class Recipe:
 
 
 def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
-    """Read a recipe with some of the `known_tables`.
+    """Read a recipe, which may have only the `known_tables`.
 
     Raises:
-        RecipeError: the file cannot be read, or has another table.
+        RecipeError: the file cannot be read or has an unknown table.
     """
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RecipeError(f"{file}: no such recipe") from error
+        raise RecipeError(f"{file}: recipe does not exist") from error
     except OSError as error:
         raise RecipeError(f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # ValueError: also of bytes that are no text
-        raise RecipeError(f"{file}: not TOML ({error})") from error
+    except (ValueError, RecursionError) as error:  # ValueError: also if the file is not text
+        raise RecipeError(f"{file}: not valid TOML ({error})") from error
     for name, table in tables.items():
         if not isinstance(table, dict):
             if name in known_tables and isinstance(table, list):
-                raise RecipeError(f"{file}: write [{name}] in place of [[{name}]]")
-            meant = did_you_mean(name, known_tables) or "; put it below a heading, such as [distil]"
-            raise RecipeError(f"{file}: {name!r} stands outside of a table{meant}")
+                raise RecipeError(f"{file}: table must be [{name}], got [[{name}]]")
+            meant = did_you_mean(name, known_tables) or "; move it below a heading, such as [distil]"
+            raise RecipeError(f"{file}: key {name!r} is outside of a table{meant}")
         if name not in known_tables:
-            meant = did_you_mean(name, known_tables) or f"; it may have {', '.join(known_tables)}"
-            raise RecipeError(f"{file}: a recipe has no table [{name}]{meant}")
+            meant = did_you_mean(name, known_tables) or f"; choose from {', '.join(known_tables)}"
+            raise RecipeError(f"{file}: unknown table [{name}]{meant}")
     return Recipe(file, tables)

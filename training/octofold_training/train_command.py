@@ -1,4 +1,4 @@
-"""Commands that train by a recipe and report the outcome: the teacher, the student, and those of others."""
+"""Runs commands that train by a recipe and report the outcome, such as `teacher` and `student`."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ from octofold_training.run.training_run import RunProgress, TrainingRun
 if TYPE_CHECKING:
     from octofold_training.cli import StudentFlags
 
-_LAST_GAMES = 50  # that say how strong the network of a finished run is
+_LAST_GAMES = 50  # number of games that measure the strength at the end of a run
 
 
 class Trainer(NamedTuple):
     """A command that trains by a recipe."""
 
     train: Callable[[Recipe, Any], None]
-    """Trains by the recipe with the flags of the command, which name all folders."""
+    """Trains by a recipe, with the flags of the command. The flags name all folders."""
     tables: Mapping[str, type[Any]]
-    """The tables of its recipes beside `network`, and their options."""
+    """The tables of its recipes, apart from `network`, with their options dataclasses."""
     has_network: bool = True
     """Whether its recipes have the table `network`."""
 
 
 def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> None:
-    """Train by the recipe that the flags name, or print the keys of such recipes.
+    """Train by the recipe that the flags name, or print the keys of the command's recipes.
 
     Args:
-        name: of the command.
-        trainers: all of the program, by command; their tables may be in one recipe.
-        flags: of the command. Folders that they do not name are named after the recipe.
+        name: the name of the command.
+        trainers: all trainers of the program, keyed by command. One recipe may have the tables of several.
+        flags: the flags of the command. Folders without a flag are named after the recipe.
 
     Raises:
-        TrainingError: the recipe, the run or the machine does not allow it.
+        TrainingError: the recipe is wrong, the run cannot continue, or the machine is unsuitable.
     """
     trainer = trainers[name]
     if flags.keys:
@@ -69,17 +69,17 @@ def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> 
     flags.state = flags.state or Path("runs") / recipe.name
     if isinstance(flags, NetworkFlags):
         flags.checkpoint = flags.checkpoint or Path("checkpoints") / recipe.name
-    # Threads beyond the processor's share of a container would keep each other waiting.
+    # More threads than the container's CPU quota would block each other.
     numba.set_num_threads(min(usable_cores(), numba.get_num_threads()))
     torch.set_num_threads(min(usable_cores(), torch.get_num_threads()))
     trainer.train(recipe, flags)
 
 
 def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
-    """Return the device of that name, or the best one.
+    """Return the device with this name, or the best device for None.
 
     Raises:
-        TrainingError: there is none.
+        TrainingError: torch does not find the device.
     """
     usable = torch.cuda.is_available()
     if name == "cuda" and not usable:
@@ -88,7 +88,7 @@ def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
 
 
 def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
-    """Train with a progress line; print how far the run has come, its strength, and how to export it."""
+    """Train with a progress line. Print the progress of the run, its strength and the export command."""
     warn(run.warnings, flags)
     forecast, estimates = Forecast(flags.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
@@ -111,9 +111,9 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
         if weak := random_note(found.average, (found.average - found.error, found.average + found.error)):
             print(f"            {weak} It has to learn from more positions.")
-    untrained = "" if run.has_learned else " (the weights of the start: the first update is still to come)"
+    untrained = "" if run.has_learned else " (initial weights: no update yet)"
     print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")
-    # Networks that read numbers were published with games on one view.
+    # The published results of networks that do not read one-hot planes are for one view.
     views = "" if interface_of(run.network).reads == "one_hot" else " --symmetries 1"
     print(
         f"export:     octofold-export --checkpoint {flags.checkpoint} --name {flags.checkpoint.name}{views}"
@@ -127,13 +127,13 @@ def warn(warnings: Sequence[str], flags: RunFlags) -> None:
 
 
 def outcome(done: float, goal: float, counts: str, seconds: float) -> str:
-    """Progress of a run."""
+    """Describe the progress of a run."""
     state = "finished" if done >= goal else f"stopped at {done / goal:.0%}; the same command continues"
     return f"{state}: {done:,.0f} of {goal:,.0f} {counts} in {duration(seconds)}"
 
 
 def keys_of(trainer: Trainer) -> Iterator[str]:
-    """Every key of the recipes of a trainer with its default, what is allowed and what it means, as TOML."""
+    """Yield TOML lines with every key of a trainer's recipes: default, allowed values and meaning."""
     if trainer.has_network:
         yield "[network]"
         meanings: dict[str, str] = {}
@@ -157,7 +157,7 @@ def _description(kind: Any) -> str:
 
 
 def _bounds(kind: Any, least: float, most: float) -> str:
-    """Allowed choices, or bounds other than 0, as text."""
+    """Describe the allowed choices, or the bounds other than 0."""
     if get_origin(kind) is Literal:
         return f" (of {', '.join(get_args(kind))})"
     if kind not in (int, float):
@@ -199,7 +199,7 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
 def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
     on_device = "device_distil" in recipe.tables
     if on_device and "distil" in recipe.tables:
-        raise RecipeError(f"{flags.recipe}: [distil] and [device_distil] exclude each other; keep one")
+        raise RecipeError(f"{flags.recipe}: must have [distil] or [device_distil], got both")
     options: DistilOptions | DeviceDistilOptions
     if on_device:
         options = recipe.options("device_distil", DeviceDistilOptions)
@@ -207,7 +207,7 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
         options = recipe.options("distil", DistilOptions)
     network, device = recipe.network(), device_of(flags.device)
     if not flags.teacher.exists():
-        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/3 ships")
+        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/3 is included")
     teacher = NTupleNetwork.load(flags.teacher)
     run: Distillation | DeviceDistillation
     if isinstance(options, DeviceDistilOptions):
@@ -221,9 +221,9 @@ TRAINERS = {
     "teacher": Trainer(_train_teacher, {"ntuple": NTupleOptions}, has_network=False),
     "student": Trainer(_train_student, {"distil": DistilOptions, "device_distil": DeviceDistilOptions}),
 }
-"""Trainers by command."""
+"""The trainers, keyed by command."""
 
 
 def train(name: str, flags: RunFlags) -> None:
-    """Train a teacher or a student; see `run_trainer`."""
+    """Train a teacher or a student, see `run_trainer`."""
     run_trainer(name, TRAINERS, flags)

@@ -43,7 +43,7 @@ def search_boards(
         lines: as in `search_move`.
         table: as in `search_move`.
         first_search: the number of the first search, 1 or more. The table must not contain this number or
-        one of the next 4 N - 1 numbers.
+            one of the next 4 N - 1 numbers.
         values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
         searched: `[N]`, receives the depth to which each finished board was searched.
         positions: `[N]`, is increased by the number of visited positions unless the table was full.
@@ -89,7 +89,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         search: the number of this search, 1 to 2**28 - 1. No entry in the table may have it.
         state: `[1] State`. If it `grows`, a full table ends the search, so that the caller can try a
-        larger one. Otherwise a full table takes no more entries, and the search is slower.
+            larger one. Otherwise a full table takes no more entries, and the search is slower.
     """
     state[0].entries = 0
     if depth == 0 or _F(1.0) < cutoff:

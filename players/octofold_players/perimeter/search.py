@@ -44,7 +44,7 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
         lines: `[65536] float64`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         first_search: the number of the first search, 1 or more. The table must not contain this number or
-        one of the next 2 N - 1 numbers: a board is searched once or twice.
+            one of the next 2 N - 1 numbers: a board is searched once or twice.
         values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
         searched: `[N]`, receives the depth to which each finished board was searched.
         positions: `[N]`, is increased by the number of visited positions.

@@ -103,7 +103,10 @@ def test_a_checkpoint_that_lazyzero_cannot_play_is_named(tmp_path: Path) -> None
             f"lazyzero:{net},rollouts=0",
             f"player lazyzero:{net},rollouts=0: rollouts must be from 1 to 1000000, got 0",
         ),
-        (f"lazyzero:{net},puct=nan", f"player lazyzero:{net},puct=nan: puct must be from 0 to 1000000.0, got nan"),
+        (
+            f"lazyzero:{net},puct=nan",
+            f"player lazyzero:{net},puct=nan: puct must be from 0 to 1000000.0, got nan",
+        ),
     ):
         with pytest.raises(EvaluationError) as error:
             local_player(spec)

@@ -1,1 +1,1 @@
-"""The games and boards that are learned from, and games that show how strong a network is."""
+"""Games and boards to learn from, and games that measure a network's strength."""

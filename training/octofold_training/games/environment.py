@@ -1,8 +1,8 @@
-"""Thousands of games of 2048 in lockstep, as tensors on one device.
+"""Plays thousands of games of 2048 in lockstep, as tensors on one device.
 
-A move looks up its four lines in tables made from the rules. Games that end start again at once. No step
-reads a value back, so nothing waits for the device. A share of the games starts from boards that earlier
-games reached, so that late positions are frequent although few games reach them.
+A move looks up its four lines in tables made from the rules. A game that ends starts again at once. No step
+reads a value back, so the CPU never waits for the device. A share of the games starts from boards that
+earlier games reached, so that late positions are frequent although few games reach them.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from octofold_game.spawns import CHANCE_OF_FOUR
 from torch import Tensor
 
 _BASE = rules.LARGEST_EXPONENT + 1
-_HISTORY = 64  # snapshots of all games that restarts choose from
+_HISTORY = 64  # number of snapshots of all games; restarts choose from them
 
 
 class MoveTable:
-    """Slides of all 104,976 lines of four cells, in both directions, on one device.
+    """The slides of all 104,976 lines of four cells in both directions, on one device.
 
-    A line is numbered `a + 18 b + 324 c + 5832 d` from the exponents of its cells.
+    The number of a line with the exponents a, b, c, d is `a + 18 b + 324 c + 5832 d`.
     """
 
     def __init__(self, device: torch.device) -> None:
         lines = np.zeros((_BASE**4, 16), np.uint8)
         lines[:, :4] = np.arange(_BASE**4)[:, None] // _BASE ** np.arange(4) % _BASE
         afterstates, points, legal = rules.afterstates(lines)
-        front, back = 3, 1  # as the top row moves: to its first cell is left, to its last is right
+        front, back = 3, 1  # the top row slides left to its first cell and right to its last
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
-        """Every line after a slide to its first and to its last cell, `[2, L, 4] uint8`."""
+        """`[2, L, 4] uint8`: every line after a slide to its first cell, and to its last cell."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
-        """Score of a slide of every line, in either direction, `[L] int32`."""
+        """`[L] int32`: the score of a slide of every line, which is the same in both directions."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
         self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 
     def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Play one move `[N]` in each of `[N, 16] uint8` boards.
+        """Play one move `[N]` on each of the boards `[N, 16] uint8`.
 
-        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers of the
-        lines that slid `[N, 4]`, by which points are looked up.
+        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers `[N, 4]`
+        of the lines that slid. These numbers are indices into `points`.
         """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]
@@ -51,7 +51,7 @@ class MoveTable:
         return torch.where(vertical, slid.mT, slid).reshape(-1, 16), lines
 
     def legal(self, boards: Tensor) -> Tensor:
-        """Which moves change each of `[N, 16] uint8` boards: `[N, 4] bool`."""
+        """Return `[N, 4] bool`: whether each move changes each of the boards `[N, 16] uint8`."""
         cells = boards.view(-1, 4, 4)
         left, right = self._changes[self._numbers(cells)].any(dim=1).unbind(1)
         up, down = self._changes[self._numbers(cells.mT)].any(dim=1).unbind(1)
@@ -62,9 +62,9 @@ class MoveTable:
 
 
 def spawn(boards: Tensor, random: Tensor) -> Tensor:
-    """`[N, 16] uint8` boards with a 2 or a 4 in a uniform empty cell.
+    """Add a 2 or a 4 to boards `[N, 16] uint8`, in an empty cell chosen uniformly, and return the boards.
 
-    `random` `[N, 2]` holds numbers from 0 up to but not 1: the cell and the tile. A full board stays.
+    `random` `[N, 2]` holds numbers in [0, 1) that choose the cell and the tile. A full board stays unchanged.
     """
     empty = boards == 0
     place = (random[:, :1] * empty.sum(dim=1, keepdim=True)).floor() + 1
@@ -75,7 +75,7 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of games that were played from the first move to the end.
+    """The scores of games played from the first move to the end.
 
     Short games end first, so the average is too low until the run is several games long.
     """
@@ -86,9 +86,10 @@ class Scores:
 
 
 class Environment:
-    """`games` games at once; a game ends when no move is legal or when it outgrows `exponents` exponents.
+    """Many games in lockstep. A game ends when no move is legal or a tile exceeds `exponents` exponents.
 
-    `boards` `[N, 16] uint8` and their `legal` moves `[N, 4] bool` are what to move on next; no board is over.
+    `boards` `[N, 16] uint8` are the current boards, and `legal` `[N, 4] bool` marks their legal moves. Every
+    board has a legal move.
     """
 
     def __init__(
@@ -102,11 +103,11 @@ class Environment:
         """Begin the games on the device of `generator`.
 
         Args:
-            games: games at once.
-            exponents: that the network tells apart.
-            generator: of the starts and the spawns.
-            restart_share: share of the games that begin with a board of `remember`.
-            table: several environments may share one.
+            games: number of games.
+            exponents: number of exponents that the network distinguishes.
+            generator: random generator of the starts and the spawns.
+            restart_share: share of the games that begin with a board from `remember`.
+            table: the move table, which several environments may share.
         """
         device = generator.device
         self.table = table or MoveTable(device)
@@ -121,7 +122,7 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def step(self, moves: Tensor) -> Tensor:
-        """Play one legal move `[N]` in each game; returns which ended, `[N] bool`: these have begun again."""
+        """Play one legal move `[N]` in each game. Return `[N] bool`: whether it ended and has begun again."""
         afterstates, lines = self.table.slide(self.boards, moves)
         outgrown = (afterstates >= self._exponents).any(dim=1)
         boards = spawn(afterstates, self._random(len(moves)))
@@ -141,9 +142,9 @@ class Environment:
         return ended
 
     def remember(self, boards: Tensor) -> None:
-        """Add boards `[games, 16] uint8`, each with a legal move, to what games restart from.
+        """Add boards `[games, 16] uint8` to the boards from which games restart. Each must have a legal move.
 
-        The oldest leave it.
+        They replace the oldest boards.
         """
         games = len(self.boards)
         places = torch.arange(games, device=self.boards.device) + self._remembered % len(self._history)
@@ -151,20 +152,20 @@ class Environment:
         self._remembered += games
 
     def restart(self) -> None:
-        """Give up all games and start each again."""
+        """Abandon all games and start new ones."""
         self.boards, self._whole = self._starts(len(self.boards))
         self._score.zero_()
         self._ended_games.zero_()
         self.legal = self.table.legal(self.boards)
 
     def scores(self) -> Scores:
-        """Return the scores of the games that ended since the last call; waits for the device."""
+        """Return the scores of the games that ended since the last call. Waits for the device."""
         games, total, best = self._ended_games.tolist()
         self._ended_games.zero_()
         return Scores(games, total / games if games else 0.0, best)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs, except the generator."""
+        """Return everything that `restore` needs, except the generator."""
         return {
             "boards": self.boards,
             "whole": self._whole,
@@ -177,10 +178,10 @@ class Environment:
         """Continue from an earlier `state`.
 
         Raises:
-            ValueError: there were more or fewer games.
+            ValueError: the state has a different number of games.
         """
         if state["boards"].shape != self.boards.shape:
-            raise ValueError(f"the saved state has {len(state['boards'])} games, not {len(self.boards)}")
+            raise ValueError(f"the state must have {len(self.boards)} games, got {len(state['boards'])}")
         self.boards.copy_(state["boards"])
         self._whole.copy_(state["whole"])
         self._score.copy_(state["score"])
@@ -189,13 +190,13 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def _starts(self, games: int) -> tuple[Tensor, Tensor]:
-        """Boards to start from `[N, 16]`, and which of them are first positions `[N] bool`."""
+        """Return boards `[N, 16]` to start from, and `[N] bool`: whether each is a first position."""
         empty = torch.zeros(games, 16, dtype=torch.uint8, device=self._history.device)
         first = spawn(spawn(empty, self._random(games)), self._random(games))
         share, place = self._random(games).unbind(1)
         filled = self._remembered.clamp(max=len(self._history))
         whole = (share >= self._restart_share) | (filled == 0)
-        # In float64, where the product never rounds up to `filled`.
+        # In float64, the product never rounds up to `filled`.
         reached = self._history[(place.double() * filled).long()]
         return torch.where(whole[:, None], first, reached), whole
 

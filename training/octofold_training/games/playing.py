@@ -1,4 +1,4 @@
-"""Lets networks play whole games without an export, on one view of a board or on eight."""
+"""Plays whole games with networks that are not exported, on one view of a board or on eight."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from octofold_training.networks.architectures import Architecture, values_afters
 from octofold_training.networks.build import interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 
-_BOARDS_AT_ONCE = 1024  # that the network sees: their activations stay in the caches
+_BOARDS_AT_ONCE = 1024  # batch size of the network: the activations fit into the caches
 
 
 class NetworkPlayer:
-    """The moves of a network, as the exported graph would make them."""
+    """A player that makes the moves of a network, as its exported graph would."""
 
     def __init__(
         self,
@@ -30,15 +30,16 @@ class NetworkPlayer:
         views: int = 1,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Play with the network as it is.
+        """Make a player for the network, which is not copied.
 
         Args:
-            network: in evaluation mode, or else it plays as it does in training. It may have a method
-                `logits_of_views`: its input to the answers for the eight views of each board `[8 N, 4]`.
-            architecture: of the network.
-            views: 1, or 8 for a vote of the best legal moves on all symmetric boards; what is equal is
-                decided by the mean probability. A value network has one.
-            dtype: of its input.
+            network: the network, in evaluation mode; in training mode, it plays as in training. It may have a
+                method `logits_of_views` from its input to the answers `[8 N, 4]` for the eight views of each
+                board.
+            architecture: the architecture of the network.
+            views: 1, or 8 for a vote of the best legal moves on all symmetric boards. The mean probability
+                breaks ties. Must be 1 for a value network.
+            dtype: the type of the network's input.
         """
         self._network = network
         self._views = views
@@ -49,7 +50,7 @@ class NetworkPlayer:
         self._values_afterstates = values_afterstates(architecture)
 
     def __call__(self, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Boards `[N, 16]`, each with a legal move, to moves `[N]`; at least one board."""
+        """Return moves `[N]` for boards `[N, 16]`. There must be a board, and each must have a legal move."""
         padding = _padded_size(len(boards)) - len(boards)
         return self._moves(np.pad(boards, ((0, padding), (0, 0)), "edge"))[: len(boards)]
 
@@ -59,12 +60,12 @@ class NetworkPlayer:
             worth = self._answers(self._network, after.reshape(-1, 16)).reshape(-1, 4)
             return _best(np.where(legal, worth * self._scale + rewards, -np.inf))
         answers = self._answers_of_views(boards).reshape(len(boards), self._views, 4)
-        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # as on the board itself
+        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # of the board's moves
         answers = np.where(legal[:, None], answers, -np.inf)
         return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
 
     def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Boards `[N, 16]` to `[N * V, 4]`, all views of a board together."""
+        """Return answers `[N * V, 4]` for V views of each of the boards `[N, 16]`, board by board."""
         all_views = getattr(self._network, "logits_of_views", None)
         if self._views == len(CELLS) and all_views:
             return self._answers(all_views, boards)
@@ -74,7 +75,7 @@ class NetworkPlayer:
     def _answers(
         self, network: Callable[[torch.Tensor], Any], boards: NDArray[np.uint8]
     ) -> NDArray[np.float32]:
-        """`[N, 16]` to `[N, 4]` in the order of the moves, or `[N, 1]`."""
+        """Return the answers for boards `[N, 16]`: `[N, 4]` in the order of the moves, or `[N, 1]` values."""
         seen = torch.from_numpy(boards).to(self._device)
         parts = []
         for part in seen.split(_BOARDS_AT_ONCE):
@@ -87,10 +88,10 @@ class NetworkPlayer:
 
 
 def _padded_size(boards: int) -> int:
-    """Return the next number with zeros after its first three binary digits, at most a quarter more.
+    """Return the next number with only zeros after its first three binary digits: at most a quarter more.
 
-    On a CPU, torch keeps memory for each size of batch that it has seen. Games end one after another, so
-    without this, 100 games of a network of 800,000 weights cost 200 MB that stay in use.
+    On a CPU, torch keeps memory for each batch size that it has seen. Games end one after another. Without
+    this, 100 games of a network with 800,000 weights would keep 200 MB in use.
     """
     step = 1 << max(0, boards.bit_length() - 3)
     return -(-boards // step) * step
@@ -102,7 +103,7 @@ def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the winners `[N]` among answers `[N, V, 4]`, `-inf` where illegal."""
+    """Return the moves `[N]` that win the vote of the answers `[N, V, 4]`, which are `-inf` if illegal."""
     votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
     odds = np.exp(answers - answers.max(axis=2, keepdims=True))
     mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)
@@ -115,9 +116,9 @@ def play(
     games: Iterable[int],
     at_once: int = 64,
 ) -> Iterator[Episode | None]:
-    """Play the games of a seed, `at_once` at a time; yields each that ends, and None between moves.
+    """Play the games of a seed, `at_once` at a time. Yield each game that ends, and None between moves.
 
-    The caller may stop at any time; games that have not ended are then lost.
+    The caller may stop at any time and then loses the unfinished games.
     """
     waiting = iter(games)
     episodes = Episodes(seed)

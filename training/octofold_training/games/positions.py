@@ -1,9 +1,8 @@
 """A pool of running games that supplies training positions: half played by the teacher, half by the student.
 
-The student's own games contain the positions that its play leads to, and the teacher's games those that it
-does not yet reach (the idea of Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
-Prediction to No-Regret Online Learning", AISTATS 2011). The pool uses the teacher's action values, and
-receives the student's moves.
+The student's own games contain the positions that its play leads to. The teacher's games contain positions
+that the student does not yet reach. The idea comes from Ross, Gordon and Bagnell, "A Reduction of Imitation
+Learning and Structured Prediction to No-Regret Online Learning", AISTATS 2011.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
 _LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
-_GAMES_AT_ONCE = 128  # moves of the warm-up in one call; Ctrl-C takes effect between two calls
+_GAMES_AT_ONCE = 128  # games per call of the warm-up; Ctrl-C takes effect between two calls
 
 
 class PositionPool:
-    """`slices * batch_size` games in lockstep; the first half of every batch are the teacher's.
+    """`slices * batch_size` games in lockstep. The teacher plays the first half of every batch.
 
-    When a teacher's game ends, a new one begins. When a student's game ends, three of four continue from the
-    board of a teacher's game, so that a weak student also sees late positions; one of four begins anew.
+    When a teacher's game ends, a new game begins. When a student's game ends, three of four games continue
+    from the board of a teacher's game, so that a weak student also sees late positions. One of four begins
+    anew.
     """
 
     def __init__(self, batch_size: int, slices: int, seed: int) -> None:
@@ -32,20 +32,20 @@ class PositionPool:
         self._next_slice = 0
 
     def warm_up(self, teacher: NTupleNetwork) -> None:
-        """Spread the games over all stages: the teacher plays each for a random number of moves."""
+        """Let the teacher play each game for a random number of moves, so that all stages of a game occur."""
         for start in range(0, len(self.boards), _GAMES_AT_ONCE):
             end = min(start + _GAMES_AT_ONCE, len(self.boards))
             _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
 
     def batch(self) -> NDArray[np.uint64]:
-        """Return the boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
+        """Return the boards `[B] uint64` for the next `advance`. Each has a legal move."""
         start = self._next_slice * self.batch_size
         return self.boards[start : start + self.batch_size]
 
     def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """Make one legal move `[B]` in each game of the batch: the teacher's in its half, then the student's.
+        """Make one legal move in each game of the batch: teacher's moves in its half, then the student's.
 
-        Returns which games ended, `[B] bool`; these have started again.
+        Returns `[B] bool`: whether each game ended and has started again.
         """
         batch = self.batch()
         half = self.batch_size // 2
@@ -56,7 +56,7 @@ class PositionPool:
         return ended
 
     def state(self) -> dict[str, NDArray[np.uint64]]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {
             "boards": self.boards,
             "random": self.random,
@@ -67,7 +67,7 @@ class PositionPool:
         """Continue from an earlier `state`.
 
         Raises:
-            ValueError: the pool had another size.
+            ValueError: the state has a different number of games.
         """
         if state["boards"].shape != self.boards.shape:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Estimates a network's strength during training: a few whole games on one view of each board."""
+"""Estimates a network's strength during training, by a few whole games on one view of each board."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import nn
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.architectures import Architecture
 
-_SHARE = 0.05  # of the time of a run, which estimates may take
-_FIRST_SECONDS = 60.0  # before the first estimate, and the least between two
+_SHARE = 0.05  # maximum share of a run's time that estimates take
+_FIRST_SECONDS = 60.0  # time before the first estimate, and minimum time between two
 _SEED = 2048
 
 
@@ -25,14 +25,14 @@ class StrengthEstimate:
     games: int
     average: float
     error: float
-    """Half the width of a 95% interval, by the normal approximation."""
+    """Half the width of the 95% interval, by the normal approximation."""
 
     def __str__(self) -> str:
         return f"strength {self.average:,.0f} ± {self.error:,.0f}"
 
 
 class Trained(Protocol):
-    """The part of a training run that estimates need."""
+    """The attributes of a training run that estimates need."""
 
     architecture: Architecture
     averaged: Any
@@ -40,7 +40,7 @@ class Trained(Protocol):
 
 
 class StrengthEstimates:
-    """Estimates a run's strength from time to time, in at most 5% of its time."""
+    """Estimates a run's strength from time to time. Estimates take at most 5% of the run's time."""
 
     def __init__(self, games: int = 20) -> None:
         self._games = games
@@ -62,7 +62,7 @@ class StrengthEstimates:
 def strength(
     network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED
 ) -> StrengthEstimate:
-    """Play whole games with a network, on one view of each board."""
+    """Estimate a network's strength by whole games on one view of each board."""
     training = network.training
     network.eval()
     try:

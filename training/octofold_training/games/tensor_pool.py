@@ -1,7 +1,7 @@
 """A pool of running games on one device: half played by the teacher, half by the student.
 
-`positions.PositionPool` is the same on a CPU, and says why there are both halves. Here, all games make a move
-at once, and a snapshot of the teacher's boards from time to time is what the student's games restart from.
+`positions.PositionPool` does the same on a CPU and explains the two halves. In this pool, all games make a
+move at once. The student's games restart from snapshots of the teacher's boards.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 
-_BETWEEN_SNAPSHOTS = 128  # moves; the environment keeps 64, which then span about a teacher's game
-_STUDENT_RESTARTS = 0.75  # share of the student's ended games that go on from a teacher's board
+_BETWEEN_SNAPSHOTS = 128  # moves; the environment keeps 64 snapshots, about as long as a teacher's game
+_STUDENT_RESTARTS = 0.75  # share of the student's games that start from a teacher's board
 
 
 class TensorPool:
-    """`games` games in lockstep, an even number; the first half are the teacher's, and always begin anew."""
+    """An even number of games in lockstep. The teacher plays the first half, which always begin anew."""
 
     def __init__(self, games: int, table: MoveTable, generator: torch.Generator) -> None:
         """Begin the games on the device of `table` and `generator`."""
@@ -31,21 +31,21 @@ class TensorPool:
         self._moves = 0
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
-        """Let the teacher play each of its games for up to `moves` moves; then let the student's begin."""
+        """Let the teacher play each of its games for up to `moves` moves. Then begin the student's games."""
         for _ in spread(self._teachers, teacher, moves):
             self._take_snapshot()
         if moves:
             self._students.restart()
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        """The boards `[B, 16] uint8` for the moves of the next `advance`, and their legal moves `[B, 4]`."""
+        """Return the boards `[B, 16] uint8` for the next `advance`, and their legal moves `[B, 4]`."""
         both = (self._teachers, self._students)
         return torch.cat([each.boards for each in both]), torch.cat([each.legal for each in both])
 
     def advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
-        """Make one legal move `[B]` in each game: the teacher's in its half, then the student's.
+        """Make one legal move in each game: teacher's moves in its half, then the student's.
 
-        Returns how many of the student's games ended, `[]`; these have started again.
+        Returns the number `[]` of the student's games that ended and have started again.
         """
         half = len(teacher_moves) // 2
         self._teachers.step(teacher_moves[:half])
@@ -59,7 +59,7 @@ class TensorPool:
         self._moves += 1
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs, except the generator."""
+        """Return everything that `restore` needs, except the generator."""
         return {
             "teachers": self._teachers.state(),
             "students": self._students.state(),
@@ -70,7 +70,7 @@ class TensorPool:
         """Continue from an earlier `state`.
 
         Raises:
-            ValueError: there were more or fewer games.
+            ValueError: the state has a different number of games.
         """
         self._teachers.restore(state["teachers"])
         self._students.restore(state["students"])
@@ -78,10 +78,10 @@ class TensorPool:
 
 
 def spread(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
-    """Let the teacher make up to `moves` moves in each game, and yield after each.
+    """Let the teacher make up to `moves` moves in each game, and yield after each move.
 
-    Games that have made equally many moves would come to their large merges at the same time. So each is set
-    back, in the end, to what it was after a number of moves of its own.
+    Games with the same number of moves would reach their large merges at the same time. So each game is
+    finally set back to its board after a random number of moves.
     """
     if not moves:
         return

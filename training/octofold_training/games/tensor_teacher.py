@@ -1,8 +1,8 @@
-"""What an n-tuple network expects of every move, one or two moves deep, for many boards on one device.
+"""Computes an n-tuple network's action values, one or two moves deep, for many boards on one device.
 
-The same functions are compiled for the processor and, by numba's CUDA target, for an NVIDIA GPU: one thread
-looks at one move or, two moves deep, at one tile that may come after it. `octofold_players.ntuple.search`
-is the same search for a player on a CPU.
+The same functions are compiled for the CPU and, by numba's CUDA target, for an NVIDIA GPU. A thread computes
+the value of one move or, two moves deep, the contribution of one spawn after it.
+`octofold_players.ntuple.search` is the same search for a player on a CPU.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from torch import Tensor
 from octofold_training.errors import TrainingError
 
 EXPONENTS = LARGEST_EXPONENT + 1
-"""Number of exponents in a table; a move that makes a larger tile ends the game."""
+"""Number of exponents in a table. A move that makes a larger tile ends the game."""
 
 _U = np.uint64
 _ROW = _U(0xFFFF)
-_THREADS = 128  # of a block: more would leave registers to too few
-_CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile
+_THREADS = 128  # per block; with more, too few blocks would get registers
+_CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile, as 4 rounds of 4 cells
 
 
 class _Tables(NamedTuple):
-    """The arrays of the compiled functions, on the device."""
+    """The arrays on the device that the compiled functions read."""
 
     values: Any
     """[S * T * 16**L] float32: see `NTupleNetwork`."""
     shifts: Any
-    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout`."""
+    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout.shifts`."""
     masks: Any
-    """[T, R] int64."""
+    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout.masks`."""
     stages: Any
-    """[S - 1] int64."""
+    """[S - 1] int64: see `NTupleNetwork`."""
     left: Any
     """[65536] int16: rows slid to the left."""
     right: Any
-    """[65536] int16."""
+    """[65536] int16: rows slid to the right."""
     rewards: Any
-    """[65536] int32."""
+    """[65536] int32: the reward of a slide of each row."""
 
 
 class TensorTeacher:
-    """The tables of a network on a device, which needs their size in memory: 4 bytes an entry."""
+    """The tables of a network on a device. They take 4 bytes of its memory per entry."""
 
     def __init__(self, network: NTupleNetwork, device: torch.device) -> None:
         self.network, self.device = network, device
@@ -69,23 +69,24 @@ class TensorTeacher:
         rows = (LEFT.view(np.int16), RIGHT.view(np.int16), REWARD)
         tensors = [torch.from_numpy(each).to(device) for each in (network.values, *integers, *rows)]
         self._tables = _Tables(*(_array(each) for each in tensors))
-        self._tensors = tensors  # whose memory the arrays are in
+        self._tensors = tensors  # own the memory of the arrays
         self._fill = _filler_of_gpu() if device.type == "cuda" else _fill
         self._bits = torch.arange(0, 64, 4, device=device)
 
     @property
     def sha256(self) -> str:
-        """Digest of the tables."""
+        """SHA-256 of the tables."""
         return self.network.sha256
 
     def action_values(self, boards: Tensor, depth: int = 1) -> Tensor:
-        """Return the expected value of each move, `[N, 4] float32`, `-inf` where illegal.
+        """Return the expected value of each move, `[N, 4] float32`, `-inf` if illegal.
 
         A move that makes a tile above 32768 is worth its reward and ends the game.
 
         Args:
             boards: `[N, 16] uint8`, exponents of 0 to 15.
-            depth: 1: reward plus afterstate value; 2: the mean over spawns of the best move after it.
+            depth: 1: reward plus afterstate value. 2: reward plus the mean over spawns of the best next
+                move's value.
         """
         packed = (boards.long() << self._bits).sum(dim=1)
         shape = (_ROUNDS, len(boards), 4, 2 * _CELLS) if depth == 2 else (1, len(boards), 4, 1)
@@ -108,7 +109,7 @@ def _filler_of_gpu() -> Callable[..., None]:
 
     if not cuda.is_available():
         raise TrainingError("numba cannot use the GPU; install numba-cuda: pip install 'numba-cuda[cu13]'")
-    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # a few boards are no fault
+    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # a batch of few boards is legitimate
 
     @cuda.jit
     def kernel(boards, tables, parts, deep):
@@ -118,7 +119,7 @@ def _filler_of_gpu() -> Callable[..., None]:
 
     def fill(boards: Any, tables: _Tables, parts: Any, deep: bool) -> None:
         blocks = -(-len(parts) // _THREADS)
-        # The kernel must follow what torch has queued.
+        # The kernel must run after the work that torch has queued.
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
         kernel[blocks, _THREADS, stream](boards, tables, parts, deep)
 
@@ -133,11 +134,11 @@ def _fill(boards, tables, parts, deep):
 
 @njit(cache=True, nogil=True)
 def _worth(boards, item, deep, tables):
-    """Return the result of one thread: the value of a move, or the part of it from one new tile."""
+    """Return the result of one thread: the value of a move, or the contribution of one spawn to it."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
-    # Neighboring threads share a board and a move, and so most of what they read. Few boards have more empty
-    # cells than the first rounds look at, and a warp of threads without any ends at once.
+    # Neighboring threads share a board and a move, so they read mostly the same entries. The later rounds
+    # have work for few boards, since most have few empty cells. A warp without work ends at once.
     exponent, number, move = item & 1, item >> 1 & _CELLS - 1, item // (2 * _CELLS) & 3
     earlier, board = divmod(item // (8 * _CELLS), len(boards))
     number += earlier * _CELLS
@@ -146,7 +147,7 @@ def _worth(boards, item, deep, tables):
 
 @njit(cache=True, nogil=True)
 def _spawn_value(board, move, exponent, number, tables):
-    """Contribution of a tile in the empty cell `number` to the value of a move; 0 without that cell."""
+    """Return what a tile in empty cell `number` contributes to a move's value; 0 without that cell."""
     afterstate, reward = _slide(board, move, tables)
     if reward >= OUTGROWN:
         return np.float64(reward & POINTS) / 32
@@ -180,7 +181,7 @@ def _move_value(board, move, tables):
 
 @njit(cache=True, nogil=True)
 def _slide(board, move, tables):
-    """`bitboards.slide`, whose tables a GPU cannot read."""
+    """Slide a board like `bitboards.slide`, whose tables a GPU cannot read."""
     lines = transpose(board) if move % 2 == 0 else board
     to_first_cell = move == 0 or move == 3
     result, reward = _U(0), np.int64(0)
@@ -205,6 +206,6 @@ def _board_value(board, tables):
             for run in range(tables.shifts.shape[1]):
                 entry |= view >> _U(tables.shifts[table, run]) & _U(tables.masks[table, run])
             total += tables.values[(stage * count + table) * size + np.int64(entry)]
-        # Two reflections in turns make all eight views.
+        # Two alternating reflections make all eight views.
         view = mirror(view) if number % 2 == 0 else transpose(view)
     return total

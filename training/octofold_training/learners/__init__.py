@@ -1,1 +1,1 @@
-"""The learning algorithms, one file each, and what only they use."""
+"""The learning algorithms, one file each, and the parts that only they use."""

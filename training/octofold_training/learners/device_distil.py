@@ -1,8 +1,8 @@
-"""Distillation with everything on one GPU: the games, the teacher's tables and the student.
+"""Distillation on one GPU, which holds the games, the teacher's tables and the student.
 
-What is learned is what `distil` says. There, a CPU plays the games and evaluates them, some ten thousand
-positions a second for each core; here nothing leaves the device but a report, so a GPU is kept busy by the
-student alone. It runs on a CPU as well, to be tested.
+The learning target is that of `distil`, whose games and teacher run on the CPU: about ten thousand positions
+a second per core. In this module, only reports leave the device, so the student keeps a GPU busy. It also
+runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from octofold_training.run.random_state import reseed
 class DeviceDistilOptions(StudentOptions):
     """Options of one training run. The defaults suit a large GPU."""
 
-    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2)
-    learning_rate: float = option(4e-3, "peak learning rate, after the warm-up")
+    batch_size: int = option(16_384, "positions per update; must be even", minimum=2)
+    learning_rate: float = option(4e-3, "peak learning rate, reached after the warm-up")
     temperature: float = option(
-        300.0, "difference in points that makes a move e times less likely", minimum=1
+        300.0, "temperature in points: a move that is worse by this is e times less likely", minimum=1
     )
     depth: int = option(
-        1, "moves that the teacher looks ahead, in its labels and its games", minimum=1, maximum=2
+        1, "search depth of the teacher in its labels and its games, in moves", minimum=1, maximum=2
     )
     warm_up_moves: int = option(
-        8_000, "the most moves that the teacher makes in a game before the run, to reach all stages"
+        8_000, "maximum moves of the teacher in each game before the run, so that games reach all stages"
     )
 
 
 class DeviceDistillation(StudentRun):
-    """One run: a student, its optimizer, the games and the teacher's tables, on one device."""
+    """A training run. The student, its optimizer, the games and the teacher's tables are on one device."""
 
     options: DeviceDistilOptions
     origin_method = "distillation from an n-tuple network, on one device"
@@ -62,10 +62,11 @@ class DeviceDistillation(StudentRun):
         """Prepare a run.
 
         Raises:
-            TrainingError: the network values afterstates, cannot see all tiles, or the batch is odd.
+            TrainingError: the network values afterstates or cannot distinguish all tiles, or the batch size
+                is odd.
         """
         if options.batch_size % 2:
-            raise TrainingError(f"batch_size is {options.batch_size}; half of it are the teacher's games")
+            raise TrainingError(f"batch_size must be even, got {options.batch_size}")
         super().__init__(options, architecture, teacher, device)
         device = device or torch.device("cpu")
         self._generator = torch.Generator(device).manual_seed(options.seed)
@@ -77,13 +78,13 @@ class DeviceDistillation(StudentRun):
         self._turn = 0
 
     def warm_up(self) -> None:
-        """Take the weights to start from, and spread the games; see `StudentRun.warm_up`."""
+        """Load the weights to start from and spread the games over all stages, see `StudentRun.warm_up`."""
         super().warm_up()
         for pool in self.pools:
             pool.warm_up(self._tables, self.options.warm_up_moves)
 
     def learn(self, updates: int = 50) -> StudentProgress:
-        """Make `updates` updates, fewer at the end of the run, and wait for the device once.
+        """Make `updates` updates, or fewer at the end of the run. Waits for the device once.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -96,8 +97,8 @@ class DeviceDistillation(StudentRun):
     def _update(self) -> Tensor:
         """Learn from one batch and make a move in each of its games.
 
-        Returns the loss, the agreement, the mean regret of the student's own moves in points, and the number
-        of its games that ended: `[4]`.
+        Returns `[4]`: the loss, the agreement, the mean regret of the student's own moves in points, and the
+        number of the student's games that ended.
         """
         pool = self.pools[self._turn]
         self._turn = (self._turn + 1) % len(self.pools)
@@ -119,15 +120,15 @@ class DeviceDistillation(StudentRun):
         return torch.stack([loss.detach(), agreement, lost.mean(), ended.float()])
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {**super().state(), "pools": [pool.state() for pool in self.pools], "turn": self._turn}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, which may come from another device; see `StudentRun.restore`."""
+        """Continue from `state`, which may come from another device, see `StudentRun.restore`."""
         require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
         self._turn = state["turn"]
-        # Do not repeat the spawns of the beginning.
+        # The run must not repeat the spawns of its beginning.
         reseed(self._generator, self.options.seed, self.positions)

@@ -1,11 +1,11 @@
 """Distillation: a policy network learns the teacher's preferences among the four moves.
 
-The target of a position is softmax(q / temperature) over the teacher's action values q (reward plus
-afterstate value), so that a move nearly as good as the best one costs little (the soft targets of Hinton,
-Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015). The network sees each position under
-a random symmetry. The student's moves in the pool come from the forward pass that it learns from.
+The target of a position is softmax(q / temperature) over the teacher's action values q, which are reward plus
+afterstate value. So a move nearly as good as the best one costs little. These are the soft targets of Hinton,
+Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015. The network sees each position under a
+random symmetry. One forward pass gives both the student's moves in the pool and its loss.
 
-Games and teacher stay on the CPU. The network may be on another device.
+The games and the teacher stay on the CPU. The network may be on another device.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from octofold_training.run.random_state import random_state, restore_random
 CURVES = Curves(
     {
         "loss": "Loss: divergence from the teacher (nats)",
-        "accuracy": "Accuracy: share of moves that are the teacher's",
+        "accuracy": "Accuracy: share of moves that agree with the teacher",
     },
     scale="log",
 )
@@ -47,7 +47,7 @@ class DistilOptions(StudentOptions):
     """Options of one training run."""
 
     temperature: float = option(
-        300.0, "difference in points that makes a move e times less likely", minimum=1
+        300.0, "temperature in points: a move that is worse by this is e times less likely", minimum=1
     )
     deep_share: float = option(
         0.0, "share of the positions that the teacher evaluates two moves deep", maximum=1
@@ -55,7 +55,7 @@ class DistilOptions(StudentOptions):
 
 
 class Distillation(StudentRun):
-    """One run: a student, its optimizer and its games."""
+    """A training run: a student, its optimizer and its games."""
 
     options: DistilOptions
     origin_method = "distillation from an n-tuple network"
@@ -70,7 +70,7 @@ class Distillation(StudentRun):
         """Prepare a run whose student is on `device`.
 
         Raises:
-            TrainingError: the network values afterstates or cannot see all tiles of the teacher's games.
+            TrainingError: the network values afterstates or cannot distinguish all tiles.
         """
         super().__init__(options, architecture, teacher, device)
         self.pool = PositionPool(options.batch_size, options.slices, options.seed)
@@ -79,12 +79,12 @@ class Distillation(StudentRun):
         self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
 
     def warm_up(self) -> None:
-        """Take the weights to start from, and spread the games over all stages; see `StudentRun.warm_up`."""
+        """Load the weights to start from and spread the games over all stages, see `StudentRun.warm_up`."""
         super().warm_up()
         self.pool.warm_up(self._teacher)
 
     def learn(self, updates: int = 20) -> StudentProgress:
-        """Make `updates` updates, fewer at the end of the run.
+        """Make `updates` updates, or fewer at the end of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -98,7 +98,7 @@ class Distillation(StudentRun):
         """Learn from one batch and make a move in each of its games.
 
         Returns the loss, the agreement, the mean regret of the student's own moves in points, and the number
-        of its games that ended.
+        of the student's games that ended.
         """
         boards = self.pool.batch()
         values = self._labels(boards)
@@ -107,7 +107,7 @@ class Distillation(StudentRun):
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
 
         one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
-        logits = self.network(one_hot).cpu().gather(1, moves_in_view)  # as on the board itself
+        logits = self.network(one_hot).cpu().gather(1, moves_in_view)  # of the board's moves
         loss = divergence(logits, torch.from_numpy(values), self.options.temperature)
         self._step(loss, len(boards))
 
@@ -121,7 +121,7 @@ class Distillation(StudentRun):
         return loss.item(), agreement, float(regret.mean()), int(ended[own].sum())
 
     def _labels(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return the teacher's values of the moves `[B, 4]`, `-inf` where illegal."""
+        """Return the teacher's values of the moves `[B, 4]`, `-inf` if illegal."""
         values = self._teacher.action_values(boards)
         if self.options.deep_share:
             deep = self._random.random(len(boards)) < self.options.deep_share
@@ -129,14 +129,14 @@ class Distillation(StudentRun):
         return values
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         games = {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()}
         return {**super().state(), "games": games, "random": random_state(self._random)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `StudentRun.restore`.
+        """Continue from `state`, see `StudentRun.restore`.
 
-        Batches may have another size if there are as many games in all.
+        The batch size may differ from the state's if the total number of games is the same.
         """
         super().restore(state)
         games = {name: part.numpy().view(np.uint64) for name, part in state["games"].items()}
@@ -147,14 +147,14 @@ class Distillation(StudentRun):
 
 
 def divergence(logits: Tensor, values: Tensor, temperature: float) -> Tensor:
-    """Mean divergence of a policy from the teacher's preferences among its moves, in nats.
+    """Return the mean divergence of a policy from the teacher's preferences, in nats.
 
-    Both cover only the legal moves, which the player knows, so the network need not learn them.
+    Both cover only the legal moves. The player knows these moves, so the network need not learn them.
 
     Args:
-        logits: of the policy `[B, 4]`.
-        values: the teacher's `[B, 4]`, in points, `-inf` where illegal.
-        temperature: in points.
+        logits: the logits of the policy, `[B, 4]`.
+        values: the teacher's values in points, `[B, 4]`, `-inf` if illegal.
+        temperature: the temperature of the teacher's preferences, in points.
     """
     targets = torch.softmax(values / temperature, dim=1)
     logits = logits.masked_fill(values.isinf(), ILLEGAL)
@@ -162,5 +162,5 @@ def divergence(logits: Tensor, values: Tensor, temperature: float) -> Tensor:
 
 
 def _entropy(targets: Tensor) -> Tensor:
-    """Mean entropy `[]` of the rows, in nats: the cross-entropy of a perfect fit."""
+    """Return the mean entropy `[]` of the rows, in nats. It is the cross-entropy of a perfect fit."""
     return -torch.xlogy(targets, targets).sum(dim=1).mean()

@@ -1,8 +1,8 @@
-"""The compiled part of `ntuple_td`: a thread plays episodes and learns from each.
+"""The compiled part of `ntuple_td`: each thread plays episodes and learns from them.
 
-Guided games are played as if their largest tiles were smaller. Guei, Chen and Wu, "Optimistic Temporal
-Difference Learning for 2048" (IEEE Transactions on Games, 2022), call this tile downgrading, and use it when
-a network knows too little about the tiles on the board.
+In guided games, moves are chosen as if the largest tiles were smaller. Guei, Chen and Wu, "Optimistic
+Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), call this tile downgrading and use
+it when a network knows too little about the tiles on the board.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from octofold_players.ntuple.network import best_move, fetch, stage_of
 
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
-_KEPT = 1024  # boards to begin a late stage with
+_KEPT = 1024  # number of remembered boards per late stage
 _TRACE_DECAY = np.float32(0.5)
-"""Lambda: the share of a target that comes from the rest of the episode."""
+"""Lambda: the weight of the rest of the episode in a target."""
 _SHORTEST_RESTART = 10  # moves; a shorter episode is not restarted from its middle
 _U = np.uint64
 
 
 class Learning(NamedTuple):
-    """How to play and learn, from the fields of `NTupleOptions`."""
+    """Options of play and learning, from the fields of `NTupleOptions`."""
 
     rates: np.float32
-    """Factor on all rates."""
+    """Factor of all learning rates."""
     late_share: float
     guided_share: float
 
@@ -37,23 +37,23 @@ class Buffers(NamedTuple):
     """The arrays that a thread writes."""
 
     random: NDArray[np.uint64]
-    """[1]: the state of its random numbers."""
+    """[1]: the state of the thread's random generator."""
     states: NDArray[np.uint64]
     """[L]: the boards of an episode."""
     afterstates: NDArray[np.uint64]
-    """[L]."""
+    """[L]: the afterstates of an episode."""
     rewards: NDArray[np.float32]
-    """[L]."""
+    """[L]: the rewards of an episode."""
     late_starts: NDArray[np.uint64]
-    """[S, K]: the last boards at which games came to each stage."""
+    """[S, K]: the latest boards with which games entered each stage."""
     late_counts: NDArray[np.uint64]
-    """[S]: number of games that came to each stage."""
+    """[S]: number of games that entered each stage."""
     counts: NDArray[np.int64]
-    """[5]: episodes, whole games, moves, their scores, best score."""
+    """[5]: number of episodes, whole games and moves, sum of the whole games' scores, best score."""
 
     @classmethod
     def empty(cls) -> Buffers:
-        """Buffers of a thread that has not played yet."""
+        """Return the buffers of a thread that has not played yet."""
         return cls(
             np.zeros(1, np.uint64),
             np.empty(_LONGEST_EPISODE, np.uint64),
@@ -67,14 +67,14 @@ class Buffers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def learn(entries, layout, how, moves, stop, buffers):
-    """Play whole games, restarts included, until `counts` reaches `moves` moves or `stop` is set."""
+    """Play whole games with their restarts until `counts` reaches `moves` moves or `stop` is set."""
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    late = guided = np.float64(0)  # games that are due to begin late, to be guided
-    turn = 0  # of the late stages to begin them
+    late = guided = np.float64(0)  # number of games that are due to begin late, and to be guided
+    turn = 0  # late games begin in the late stages in rotation
     while counts[2] < moves and not stop[0]:
-        # The boards that were kept outlive the stages, which may be given up.
+        # A stage may be dropped although the buffers still have its boards.
         late += how.late_share * (len(layout.stages) > 0 and buffers.late_counts[1] > 0)
         from_start = late < 1
         guide = False
@@ -113,17 +113,17 @@ def learn(entries, layout, how, moves, stop, buffers):
 
 @njit(cache=True, nogil=True)
 def _late_board(stage, buffers):
-    """One of the last boards at which games came to a stage."""
+    """Return one of the latest boards with which games entered a stage."""
     kept = min(buffers.late_counts[stage], _U(_KEPT))
     return buffers.late_starts[stage, next_random(buffers.random) % kept]
 
 
 @njit(cache=True, nogil=True)
 def _play(board, guide, values, layout, buffers, indices):
-    """Play from `board` to the end, and keep the boards at which the game came to a late stage.
+    """Play from `board` to the end, and remember the boards with which the game entered a late stage.
 
-    Returns the number of moves, all points, and those of a last move that outgrew the board: its afterstate
-    has no value to learn.
+    Returns the number of moves, all points, and the points of a last move that makes too large a tile.
+    The afterstate of that move has no value to learn.
     """
     length = 0
     score = 0
@@ -156,9 +156,9 @@ def _play(board, guide, values, layout, buffers, indices):
 
 @njit(cache=True, nogil=True)
 def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices, own_rates):
-    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead.
+    """Learn one episode from its end to its start. Two rows of `indices` alternate: one is prefetched.
 
-    `last` are the points of a move that outgrew the board after the last afterstate.
+    `last` are the points of a move after the last afterstate whose tile is too large for a board.
     """
     values = entries[:, 0]
     target = np.float32(last)
@@ -175,9 +175,9 @@ def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _update(entries, indices, target, rates, own_rates):
-    """Move the value of the afterstate at `indices` towards `target` and return it.
+    """Move the value of the afterstate at `indices` toward `target` and return it.
 
-    `own_rates` `[T * 8] float32` is room to work in: nothing is written between the reads, so that the
+    `own_rates` `[T * 8] float32` is a work buffer. The tables are not written between the reads, so that the
     divisions overlap.
     """
     value = np.float32(0)
@@ -199,10 +199,10 @@ def _update(entries, indices, target, rates, own_rates):
 
 @njit(cache=True, nogil=True)
 def downgraded(board, exponent):
-    """Return a packed board with all tiles below `exponent`, as far as possible.
+    """Halve large tiles of a packed board until all are below `exponent`, as far as possible.
 
-    The largest tile and those that follow it without a gap are halved together, so that different tiles stay
-    different and keep their order. If the chain goes down to a 4, no tile is halved.
+    The largest tile and the tiles that follow it without a gap are halved together, so that different tiles
+    stay different and keep their order. If this chain goes down to a 4, no tile is halved.
     """
     while True:
         held = 0
@@ -225,7 +225,7 @@ def downgraded(board, exponent):
 
 @njit(cache=True, nogil=True)
 def guided_move(board, values, layout, indices):
-    """The best move on the board downgraded to the first stage if it is legal, otherwise `best_move`."""
+    """Return the best move on the board downgraded to the first stage if it is legal, else `best_move`."""
     move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, indices)
     if move >= 0:
         afterstate, reward = slide(board, move)

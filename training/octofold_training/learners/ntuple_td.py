@@ -1,18 +1,23 @@
-"""Temporal-coherence learning of n-tuple networks by self-play: how the teacher is made.
+"""Trains n-tuple networks, such as the teacher, by self-play with temporal-coherence learning.
 
-Each episode is played greedily, then learned from its last afterstate back to its first:
+A thread plays an episode greedily, then learns from its last afterstate back to its first:
 
     s0 --(a0, r0)--> s0' --(spawn)--> s1 --(a1, r1)--> s1' ...      target of s0': r1 + (1-l) V(s1') + l G1
 
-with G1 the target of s1' and l lambda. Every table entry has its own rate |E| / A from the sums of its errors
-and of their sizes (temporal coherence; Beal and Smith 1999, for 2048 Jaskowski, "Mastering 2048 with
-Delayed Temporal Coherence Learning", 2016). After an episode the next one restarts from the middle of it
-until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
-Backward Temporal Coherence Learning and Restart", ACG 2017). Where late boards have tables of their own,
-a share of the games begins with a board at which an earlier one came to them (carousel shaping, in
-Jaskowski's article as well), and a share of these is played by what is known of smaller tiles. A player that
-has never continued past such boards values them by games that ended there, and avoids them. Threads share the
-tables without locks: they are so large that two updates rarely meet.
+G1 is the target of s1', and l is lambda. Every table entry has its own rate |E| / A, where E is the sum of
+its errors and A the sum of their absolute values (temporal coherence; Beal and Smith 1999, for 2048
+Jaskowski, "Mastering 2048 with Delayed Temporal Coherence Learning", 2016).
+
+The next episode restarts from the middle of the last one until the rest is short, so that late positions are
+seen often (Matsuzaki, "Developing 2048 Player with Backward Temporal Coherence Learning and Restart", ACG
+2017).
+
+If late boards have their own tables, a share of the games begins with a board at which an earlier game
+reached a late stage (carousel shaping, also in Jaskowski's article). A share of these games is guided: moves
+are chosen as if the tiles were smaller. Without guidance, the values of late boards come from games that
+ended there, so the player avoids these boards.
+
+Threads share the tables without locks. The tables are so large that two updates rarely collide.
 """
 
 from __future__ import annotations
@@ -48,34 +53,34 @@ from octofold_training.run.folder import History, exclusive_folder
 from octofold_training.run.progress import notice
 from octofold_training.run.training_run import cooling
 
-_CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
-SAVE_SECONDS = 300.0  # between saves: the tables are large
+_CURVES = Curves({"recent_average": "Average score of the training games"})
+SAVE_SECONDS = 300.0  # time between saves: writing the large tables takes long
 _STARTED = np.array([15_000, 300_000], np.float32)
-"""Sums of errors and of their sizes, of entries that a run starts with: a rate of 0.05, until they learn."""
+"""Initial sums of errors and of their absolute values for entries from another network: a rate of 0.05."""
 _NEVER = 1e30
-"""Sum of the sizes of errors of an entry that learns no more: its rate is 0, whatever the errors."""
-_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
+"""Sum of absolute errors that marks an entry that learns no more: it makes the rate 0."""
+_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: its rates can change quickly
 
 
 @dataclass(frozen=True)
 class NTupleOptions:
-    """Options of one training run."""
+    """Options of a training run."""
 
-    start: str = option("", "network that the tables of every stage begin with, as `--teacher`; none: zeros")
-    tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
-    first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
+    start: str = option("", "folder of the network with the initial values of every stage; none: zeros")
+    tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in ascending order")
+    first_tuples: int = option(4, "number of tuples that learn alone at first: fewer learn faster", minimum=1)
     first_moves: float = option(0.0, "moves before the remaining tuples join")
-    stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
-    stage_moves: float = option(0.0, "moves before late stages get tables of their own")
+    stages: tuple[int, ...] = option((), "descending exponents: boards with these have their own tables")
+    stage_moves: float = option(0.0, "moves before late stages get their own tables")
     prune_moves: float = option(
-        0.0, "moves after which only the most important entries go on learning; the others read 0; 0: never"
+        0.0, "moves after which only the most important entries are kept and the others read 0; 0: never"
     )
-    prune_megabytes: float = option(19.0, "megabytes that compact tables of these entries take")
-    moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
-    late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
-    guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
-    cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)
-    threads: int = option(2, "threads that play and learn at once", minimum=1)
+    prune_megabytes: float = option(19.0, "size of the compact tables of the kept entries, in MB")
+    moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
+    late_share: float = option(0.5, "share of the games that begin in a late stage", maximum=0.9)
+    guided_share: float = option(0.0, "share of late games played as if tiles were smaller", maximum=1)
+    cool_down: float = option(0.0, "last share of the run, in which all learning rates fall to 0", maximum=1)
+    threads: int = option(2, "number of threads that play and learn", minimum=1)
     seed: int = option(1, "seed of the spawns")
 
     def __post_init__(self) -> None:
@@ -83,24 +88,24 @@ class NTupleOptions:
         check_stages(self.stages)
         if 0 < self.prune_moves <= max(self.first_moves, self.stage_moves):
             raise ValueError(
-                f"prune_moves is {self.prune_moves:,.0f}: it must be above first_moves, "
-                f"{self.first_moves:,.0f}, and stage_moves, {self.stage_moves:,.0f}, or 0"
+                f"prune_moves must be 0 or above first_moves ({self.first_moves:,.0f}) and stage_moves "
+                f"({self.stage_moves:,.0f}), got {self.prune_moves:,.0f}"
             )
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-        """Return the tuples and the stages of a run that has learned from that many moves."""
+        """Return the tuples and the stages of a run that has learned from `moves` moves."""
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
         return tuples, self.stages if moves >= self.stage_moves else ()
 
     def warnings(self) -> list[str]:
-        """Warnings: a line of text for each option that the run is too short for."""
+        """Return a line of text for each option that has no effect because the run is too short."""
         late = {
             "first_moves": (
                 self.first_moves,
                 len(self.tuples) > self.first_tuples,
                 "only the first tuples learn",
             ),
-            "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets tables of its own"),
+            "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets its own tables"),
             "prune_moves": (self.prune_moves, self.prune_moves > 0, "all entries go on learning"),
         }
         return [
@@ -110,11 +115,11 @@ class NTupleOptions:
         ]
 
     def rates(self, moves: float) -> float:
-        """Factor on all rates after that many moves: 1, and less in the cool-down."""
+        """Return the factor of all rates after `moves` moves: 1, and less in the cool-down."""
         return cooling(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:
-        """Return how many moves the run has when its shape or its rates change next, or when it ends.
+        """Return the number of moves at which tuples, stages or rates change next, or the run ends.
 
         The rates fall in steps of a twentieth.
         """
@@ -125,22 +130,22 @@ class NTupleOptions:
 
 @dataclass(frozen=True)
 class NTupleProgress:
-    """The progress of the last slice of training. Scores count games from their first move."""
+    """The progress of the last slice of training. Scores include only games that began with a first move."""
 
     episodes: int
     games: int
-    """Number of episodes that began with a first move."""
+    """Number of games that were played from their first move."""
     moves: int
     seconds: float
     recent_average: float | None
-    """Average score of these games; None if there are none."""
+    """Average score of these games, or None without games."""
     best: int
     positions: int
-    """Moves of the whole run."""
+    """Number of moves of the whole run."""
 
 
 class _Counts(msgspec.Struct):
-    """Progress of a saved run."""
+    """The progress of a saved run."""
 
     episodes: Annotated[int, msgspec.Meta(ge=0)]
     moves: Annotated[int, msgspec.Meta(ge=0)]
@@ -150,7 +155,7 @@ class _Counts(msgspec.Struct):
 
 
 class NTupleLearner:
-    """Tables, their learning state and the games of each thread."""
+    """A learner: the tables, their learning state and the games of each thread."""
 
     def __init__(self, options: NTupleOptions) -> None:
         self.options = options
@@ -165,17 +170,19 @@ class NTupleLearner:
         self.pruned = False
 
     def start(self, path: Path) -> None:
-        """Take the values of a network, which are those of every stage if it has one; 0 is an unknown value.
+        """Take the values of a network. Those of a network with one stage become the values of every stage.
+
+        A value of 0 counts as unknown.
 
         Raises:
-            TrainingError: it has other tuples or stages.
-            TableFileError: it cannot be read.
+            TrainingError: the network has other tuples or stages.
+            TableFileError: the network cannot be read.
         """
         known, network = NTupleNetwork.load(path), self.network
         if known.tuples != network.tuples or known.stages not in ((), network.stages):
             raise TrainingError(
-                f"{path}: tuples {known.tuples} and stages {known.stages}, and the run begins with tuples "
-                f"{network.tuples} and stages {network.stages}; it starts from these, or from one stage"
+                f"{path}: must have tuples {network.tuples} and stages {network.stages} or no stages, got "
+                f"tuples {known.tuples} and stages {known.stages}"
             )
         values = known.values.reshape(len(known.stages) + 1, -1)
         entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
@@ -184,18 +191,18 @@ class NTupleLearner:
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
-        """Continue from what `save` left in `folder`, with the tuples and stages of that time.
+        """Continue a run that `save` wrote to `folder`, with the tuples and stages that it had.
 
         Raises:
-            TrainingError: the run had tuples or stages that those of `options` do not begin with, or another
-                seed, or its counts are damaged.
-            TableFileError: its network is damaged.
+            TrainingError: the tuples or stages of `options` do not begin with those of the run, the seed
+                differs, or the counts of the run are damaged.
+            TableFileError: the network of the run is damaged.
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
-            raise TrainingError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
+            raise TrainingError(f"{folder}: has tuples {saved.tuples}, but the recipe has {options.tuples}")
         if options.stages[: len(saved.stages)] != saved.stages:
-            raise TrainingError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
+            raise TrainingError(f"{folder}: has stages {saved.stages}, but the recipe has {options.stages}")
         learner = cls(options)
         entries = np.empty((len(saved.values), 3), np.float32)
         entries[:, 0] = saved.values
@@ -207,18 +214,18 @@ class NTupleLearner:
             raise TrainingError(f"{folder / 'learner.json'}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise TrainingError(
-                f"{folder / 'learner.json'}: not a learner's counts ({error}): another version may have "
-                "saved it; name another --state"
+                f"{folder / 'learner.json'}: damaged, or written by another version ({error}); name another "
+                "--state"
             ) from error
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
         learner.pruned = state.pruned
         if state.seed != options.seed:
             raise TrainingError(
-                f"{folder}: was begun with seed {state.seed}, the recipe has seed {options.seed}; "
-                "another run needs another --state"
+                f"{folder}: trained with seed {state.seed}, the recipe has seed {options.seed}; name another "
+                "--state to begin another run"
             )
         for thread in learner._threads:
-            thread.reseed(learner.moves)  # new spawns, not those of the start again
+            thread.reseed(learner.moves)  # the run must not repeat the spawns of its start
         return learner
 
     def _set_tables(
@@ -227,16 +234,17 @@ class NTupleLearner:
         stages: tuple[int, ...],
         entries: NDArray[np.float32],
     ) -> None:
-        # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
+        # Value, sum of errors and sum of their absolute values are adjacent, so that an update loads them
+        # together.
         self._entries = entries
         self.network = NTupleNetwork(tuples, entries[:, 0], stages)
 
     def grow(self) -> None:
-        """Take the tuples and stages that are due, unless the run has them; it loses none until told to.
+        """Add the tuples and stages that are due and that the run lacks. Never removes any.
 
-        Tuples that join start at 0, so that nothing changes at first. The tables of a new stage start as
-        those of the stage before, read as if each tile that leads to it were half as large: what is known of
-        8192 is the best guess at what a first 16384 is worth.
+        New tuples start at 0, so that no value changes at first. The tables of a new stage start with those
+        of the stage before, read as if each tile that leads to it were half as large: the value of an 8192 is
+        the best guess at the value of a first 16384.
         """
         before = self.network
         due_tuples, due_stages = self.options.shape(self.moves)
@@ -257,19 +265,19 @@ class NTupleLearner:
             grown[stage, :, 1:] *= _REMEMBERED
         self._set_tables(
             tuples, stages, grown.reshape(-1, 3)
-        )  # only now: what ends this halfway changes nothing
+        )  # assigned last, so that an interruption changes nothing
 
     def prune(self) -> None:
-        """Keep the entries that `octofold-export` would keep, once this is due; the others read 0 for good.
+        """Once pruning is due, keep the entries that `octofold-export` would keep. The others then read 0.
 
-        What still learns makes up for what reads 0, and loses little when it is packed.
+        The kept entries go on learning. They compensate for the others, and compaction then loses little.
 
         Raises:
-            TrainingError: nothing fits the megabytes.
+            TrainingError: `prune_megabytes` is too small for any entry.
         """
         if self.pruned or not 0 < self.options.prune_moves <= self.moves:
             return
-        notice("playing to see which entries matter")
+        notice("playing games to find the entries that matter")
         try:
             kept, _ = most_important(self.network, int(self.options.prune_megabytes * 1e6))
         except ValueError as error:
@@ -280,10 +288,10 @@ class NTupleLearner:
         self.pruned = True
 
     def save(self, folder: Path) -> None:
-        """Write everything that `resume` needs; an interrupted save leaves the last one readable.
+        """Write everything that `resume` needs. An interrupted save leaves the previous one readable.
 
-        All files are written beside the old ones before the first is replaced. Only a kill while they replace
-        the old ones, one after the other, leaves files of two saves.
+        All files are written completely before the first one replaces its old version. Only a kill during the
+        replacements leaves files of two saves.
         """
         folder.mkdir(parents=True, exist_ok=True)
         state = {
@@ -293,7 +301,7 @@ class NTupleLearner:
             "seed": self.options.seed,
             "pruned": self.pruned,
         }
-        # Where the disk is full, all stay as they were.
+        # If the disk is full, no file changes.
         with (
             whole_file(folder / "learner.json") as described,
             whole_file(folder / "coherence.npy") as partial,
@@ -303,7 +311,7 @@ class NTupleLearner:
             self.network.save(folder)
 
     def learn(self, moves: int) -> NTupleProgress:
-        """Play and learn for at least `moves` moves over all threads."""
+        """Play and learn for at least `moves` moves, counted over all threads."""
         start = time.perf_counter()
         self._stop[0] = False
         share = math.ceil(moves / len(self._threads))
@@ -313,11 +321,11 @@ class NTupleLearner:
                     learning = [pool.submit(self._run, thread, share) for thread in self._threads]
                     wait(learning)
                 finally:
-                    self._stop[0] = True  # after Ctrl-C the threads end their episodes, which count
+                    self._stop[0] = True  # after Ctrl-C, the threads finish and count their episodes
         finally:
             progress = self._count(time.perf_counter() - start)
         for each in learning:
-            each.result()  # raises what its thread raised
+            each.result()  # raises the thread's exception
         return progress
 
     def _count(self, seconds: float) -> NTupleProgress:
@@ -341,7 +349,7 @@ class NTupleLearner:
 
 
 class _Thread:
-    """A thread's buffers, and where its random numbers come from."""
+    """The buffers of a thread and the seeds of its random numbers."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.buffers = Buffers.empty()
@@ -350,9 +358,9 @@ class _Thread:
         self.reseed(0)
 
     def take_counts(self) -> NDArray[np.int64]:
-        """Return what it has counted since, once it has stopped.
+        """Wait until the thread has stopped, and return its counts since the last call.
 
-        A pool waits for no thread that Ctrl-C met at its start.
+        The wait is needed because a pool does not wait for a thread that Ctrl-C interrupted at its start.
         """
         with self.learning:
             counts = self.buffers.counts.copy()
@@ -370,13 +378,13 @@ def train(
     report: Callable[[NTupleLearner, NTupleProgress], None],
     minutes: float = math.inf,
 ) -> NTupleLearner:
-    """Learn from `options.moves` moves in all, resuming the run in `folder`; stop after `minutes`.
+    """Train until the whole run has `options.moves` moves, or for `minutes`. Resume the run in `folder`.
 
     `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
-    about every ten seconds. Ctrl-C saves and is raised again.
+    about every ten seconds. After Ctrl-C, the run is saved and the exception is raised again.
 
     Raises:
-        TrainingError: another process is training in `folder`, or it holds another network.
+        TrainingError: another process is training in `folder`, or it contains another network.
     """
     with exclusive_folder(folder):
         return _train(options, folder, report, minutes)
@@ -390,7 +398,7 @@ def _train(
 ) -> NTupleLearner:
     resumed = (folder / "learner.json").exists()
     if not resumed and (folder / "values.npy").exists():
-        raise TrainingError(f"{folder} holds a network but no learner.json; a run needs a folder of its own")
+        raise TrainingError(f"{folder} contains a network but no learner.json; name another --state")
     learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
     if options.start and not resumed:
         learner.start(Path(options.start))

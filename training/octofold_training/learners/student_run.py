@@ -1,7 +1,7 @@
-"""What every run that learns from a teacher has in common: the student, its optimizer and its rates.
+"""The base class of runs that learn from a teacher: the student, its optimizer and its learning rate.
 
-The learning rate rises, stays, and falls only in the last part of the run. Before the fall, a run can be made
-longer without loss, and its averaged weights are close to those that the fall would give.
+The learning rate rises, stays constant, and falls only in the last part of the run. Before the fall, a run
+can be extended without loss, and its averaged weights are close to the weights after a fall.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
 
-_EXPONENTS = LARGEST_EXPONENT + 1  # of a teacher's games
+_EXPONENTS = LARGEST_EXPONENT + 1  # number of exponents in a teacher's games
 _WEIGHT_DECAY = 0.01
 
 
@@ -38,16 +38,16 @@ class StudentOptions:
 
     start: str = option(
         "",
-        "folder of a checkpoint of the recipe's network that a new run starts from; none: random weights",
+        "checkpoint folder that a new run starts from, with the recipe's network; none: random weights",
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts", minimum=1
     )
-    batch_size: int = option(1024, "positions of one update", minimum=2)
+    batch_size: int = option(1024, "positions per update", minimum=2)
     slices: int = option(
-        4, "number of batches that take turns, so that consecutive batches share no game", minimum=1
+        4, "number of batches filled in rotation, so that consecutive batches share no game", minimum=1
     )
-    learning_rate: float = option(2e-3, "peak learning rate, after the warm-up")
+    learning_rate: float = option(2e-3, "peak learning rate, reached after the warm-up")
     warm_up: float = option(
         200e3,
         "positions over which the learning rate rises from 0; at most a tenth of the run",
@@ -62,13 +62,13 @@ class StudentOptions:
         minimum=1,
         fits_run=True,
     )
-    float16: bool = option(False, "the checkpoint stores its weights in float16, in half the space")
+    float16: bool = option(False, "store the weights of the checkpoint in float16, which halves its size")
     seed: int = option(1, "seed of the weights, the symmetries and the games", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudentProgress(RunProgress):
-    """Averages since the last report."""
+    """The progress of a student's run. Its numbers are averages since the last report."""
 
     accuracy: float
     regret: float
@@ -76,39 +76,39 @@ class StudentProgress(RunProgress):
     student_games: int
 
     def details(self) -> str:
-        """Return the figures of this kind of run."""
+        """Return the agreement and the regret in addition to the base class's figures."""
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
 class HiddenMuon:
-    """Muon for the weights of all convolutions but the first, each as a matrix `[C_out, C_in * 4]`.
+    """The optimizer Muon for the weights of all convolutions but the first, as matrices `[C_out, C_in * 4]`.
 
     Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the
-    singular values of an update alike and learns more from each. That takes matrix products as large as the
-    layer itself: a convolution, which uses its weights on many cells of every board, hardly notices them; in
-    batches of a thousand, a dense layer would spend about as long on them as on its gradients.
+    singular values of an update equal and learns more from each update. This takes matrix products as large
+    as the layer. They are cheap beside a convolution, which uses its weights on many cells of every board.
+    For a dense layer in batches of a thousand, they would take about as long as the gradients.
 
-    Its steps are as long as AdamW's would be, so that both take the same learning rate and weight decay (Liu
-    and others, "Muon is Scalable for LLM Training", 2025).
+    The steps are as long as those of AdamW, so that both optimizers use the same learning rate and weight
+    decay (Liu and others, "Muon is Scalable for LLM Training", 2025).
     """
 
     def __init__(self, network: nn.Module) -> None:
         """Prepare the optimizer.
 
         Raises:
-            TrainingError: the network has no such convolutions.
+            TrainingError: the network has no convolutions after the first.
         """
         convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
         self._weights = convolutions[1:]
         if not self._weights:
-            raise TrainingError("the network has no convolutions between hidden layers, which `muon` is for")
+            raise TrainingError("`muon` needs convolutions between hidden layers; the network has none")
         self._matrices = [nn.Parameter(each.detach().view(len(each), -1)) for each in self._weights]
         self._muon = torch.optim.Muon(
             self._matrices, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"
         )
 
     def step(self, learning_rate: float) -> None:
-        """Make a step and clear the gradients, so that the optimizer of the other weights ignores these."""
+        """Make a step and clear its weights' gradients, so that the other optimizer ignores these weights."""
         for weight, matrix in zip(self._weights, self._matrices, strict=True):
             assert weight.grad is not None
             matrix.grad, weight.grad = weight.grad.flatten(1), None
@@ -117,14 +117,14 @@ class HiddenMuon:
         self._muon.step()
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return self._muon.state_dict()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`.
 
         Raises:
-            ValueError: the state has another number of layers.
+            ValueError: the state has a different number of layers.
         """
         self._muon.load_state_dict(state)
 
@@ -145,7 +145,8 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Prepare a student on `device`.
 
         Raises:
-            TrainingError: the student values afterstates, or cannot see all tiles of the teacher's games.
+            TrainingError: the student values afterstates, or cannot distinguish all tiles of the teacher's
+                games.
         """
         options, warnings = fit_to_run(options)
         super().__init__(options, architecture)
@@ -153,11 +154,11 @@ class StudentRun(TrainingRun[StudentProgress]):
         self.network = build(architecture).to(device)
         require_planes(self.network)
         if values_afterstates(architecture):
-            raise TrainingError("the network values afterstates; distillation trains those that prefer moves")
+            raise TrainingError("distillation needs a policy network; this network values afterstates")
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
-                f"the network tells {architecture['exponents']} exponents apart; "
-                f"the teacher's games need {_EXPONENTS}"
+                f"the teacher's games need a network with {_EXPONENTS} exponents, got "
+                f"{architecture['exponents']}"
             )
         self._start: dict[str, Any] | None = None
         self._teacher = teacher
@@ -172,16 +173,16 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and what it started from, for the checkpoint."""
+        """The training method and its starting point, for the checkpoint."""
         started = {"start": self._start} if self._start else {}
         return {"method": self.origin_method, "teacher_sha256": self._teacher.sha256, **started}
 
     def warm_up(self) -> None:
-        """Take the weights of the checkpoint to start from, if the options name one.
+        """Load the weights of the checkpoint to start from if the options name one.
 
         Raises:
             CheckpointError: the checkpoint cannot be read.
-            TrainingError: it has another network.
+            TrainingError: the checkpoint has another network.
         """
         if not self.options.start:
             return
@@ -193,18 +194,18 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     @property
     def updates_left(self) -> int:
-        """The updates that the run still needs, at least one."""
+        """Number of updates until the end of the run, at least one."""
         return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
+        """Return the learning rate of the next update. It rises linearly, stays, and falls linearly to 0."""
         options = self.options
         risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
         rate = risen * cooling(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
     def _step(self, loss: Tensor, positions: int) -> None:
-        """Make an optimizer step for `loss`, which comes from that many positions."""
+        """Make an optimizer step for `loss`, the mean over `positions` positions."""
         self._take_gradients(loss)
         if self._muon:
             self._muon.step(self.learning_rate())
@@ -215,7 +216,9 @@ class StudentRun(TrainingRun[StudentProgress]):
     def _progress(
         self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
     ) -> StudentProgress:
-        """The report on some updates; the last four are means over them, `games` the student's that ended.
+        """Return the report on some updates. The last four arguments are means over these updates.
+
+        `games` is the number of the student's games that ended.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -225,12 +228,12 @@ class StudentRun(TrainingRun[StudentProgress]):
         return StudentProgress(**figures, student_games=round(games * updates))
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         muon = {"muon": self._muon.state()} if self._muon else {}
         return {**super().state(), "start": self._start, **muon}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `TrainingRun.restore`."""
+        """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self._start = state["start"]
         if self._muon and "muon" in state:  # a run may switch to Muon later

@@ -1,1 +1,1 @@
-"""Networks: what they are made of, how they read boards, and how they compute fast."""
+"""Neural networks: architectures, layers, and encodings of boards."""

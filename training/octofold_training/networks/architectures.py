@@ -1,7 +1,7 @@
 """Architectures: descriptions of networks in recipes, checkpoints and model cards.
 
-An architecture is a small dictionary: a `kind` and its sizes. The kinds are classes derived from
-`NetworkArchitecture`; installed packages register them as entry points of the group `octofold.networks`.
+An architecture is a small dictionary: a `kind` and its sizes. Kinds are subclasses of `NetworkArchitecture`.
+Installed packages register them as entry points of the group `octofold.networks`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 GROUP = "octofold.networks"
-"""Entry points of kinds of networks, named like the tag of their class."""
+"""The group of entry points of kinds of networks. An entry point has the name of its class's tag."""
 
 Architecture = dict[str, Any]
 """The fields of a `NetworkArchitecture`, and its `kind`."""
@@ -36,13 +36,13 @@ DenseSizes = Annotated[
 
 
 class ArchitectureError(TrainingError):
-    """A description that does not name a network of this version."""
+    """A description is not an architecture that this version knows."""
 
 
 class NetworkArchitecture(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """The sizes of one kind of network. Its tag is the kind."""
+    """The architecture of one kind of network, with its sizes. The tag is the kind."""
 
     def build(self) -> nn.Module:
         """Return a network with fresh weights."""
@@ -50,11 +50,11 @@ class NetworkArchitecture(
 
 
 class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
-    """A network that reads one-hot planes. It is a policy network, or it values afterstates."""
+    """The architecture of a network that reads one-hot planes: a policy network or a value network."""
 
     exponents: Annotated[
         int,
-        msgspec.Meta(ge=1, le=18, description="exponents that the network tells apart: planes of its input"),
+        msgspec.Meta(ge=1, le=18, description="number of distinguished exponents, one input plane each"),
     ]
     head: Annotated[
         Literal["policy", "value"],
@@ -66,13 +66,13 @@ class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if `value_scale` and `head` do not fit together."""
+        """Check `value_scale`. Raises `ValueError` if it does not suit `head`."""
         if self.head == "value" and self.value_scale is None:
-            raise ValueError("value_scale is missing; a value network needs it")
+            raise ValueError('value_scale is missing; head = "value" needs it')
         if self.head == "policy" and self.value_scale is not None:
-            raise ValueError('value_scale is for networks of head = "value"')
+            raise ValueError('value_scale must be absent unless head = "value"')
         if self.value_scale is not None and not math.isfinite(self.value_scale):
-            raise ValueError(f"value_scale is {self.value_scale}, not a number of points")
+            raise ValueError(f"value_scale must be a positive number of points, got {self.value_scale}")
 
     @property
     def outputs(self) -> int:
@@ -87,10 +87,10 @@ def kinds() -> tuple[type[NetworkArchitecture], ...]:
 
 
 def architecture_of(content: Architecture) -> NetworkArchitecture:
-    """Return the structure of an architecture.
+    """Return an architecture as a structure.
 
     Raises:
-        ArchitectureError: an unknown kind, or a missing, unknown or impossible size.
+        ArchitectureError: the kind is unknown, or a size is missing, unknown or impossible.
     """
     try:
         any_kind: Any = Union[kinds()]  # noqa: UP007  # of a tuple
@@ -101,22 +101,25 @@ def architecture_of(content: Architecture) -> NetworkArchitecture:
 
 
 def complete(content: Architecture) -> Architecture:
-    """Return the same network with its defaults written out, and without fields that are none.
+    """Return the same architecture with all defaults filled in and without fields that are None.
 
     Raises:
-        ArchitectureError: as `architecture_of`.
+        ArchitectureError: see `architecture_of`.
     """
     fields = msgspec.to_builtins(architecture_of(content))
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def values_afterstates(architecture: Architecture) -> bool:
-    """Return whether the network values afterstates. Others value or prefer the four moves of a board."""
+    """Return whether the network values afterstates. Other networks answer with four moves of a board."""
     return bool(architecture.get("head", "policy") == "value")
 
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
-    """Raise `TrainingError`, which begins with the `place`, unless weights of the one fit the other."""
+    """Raise `TrainingError` unless weights of one architecture fit the other.
+
+    The text begins with `place`.
+    """
     found, of_recipe = complete(found), complete(of_recipe)
     differing = sorted(key for key in found.keys() | of_recipe if found.get(key) != of_recipe.get(key))
     if differing:

@@ -1,6 +1,6 @@
-"""Builds the network that an architecture describes, and answers what learners ask about networks.
+"""Builds networks from architectures, and contains checks and properties of networks that learners need.
 
-A policy network turns a one-hot board into four logits; a value network turns an afterstate into one number.
+A policy network turns a one-hot board into four logits. A value network turns an afterstate into one number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from octofold_training.networks.architectures import Architecture, ArchitectureE
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
 
 ILLEGAL = -1e9
-"""Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
+"""Logit or value of an illegal move. Its probability is 0, and, unlike with -inf, 0 times it is not NaN."""
 
 
 def build(architecture: Architecture) -> nn.Module:
@@ -27,21 +27,21 @@ def build(architecture: Architecture) -> nn.Module:
 
 
 def require_planes(network: nn.Module) -> None:
-    """Raises `ArchitectureError` for a network that reads boards in another way than as one-hot planes."""
+    """Raise `ArchitectureError` unless the network reads boards as one-hot planes."""
     if interface_of(network) != PLANES_TO_LOGITS:
         raise ArchitectureError(
-            f"a {type(network).__name__} does not read one-hot planes, which this learning algorithm needs"
+            f"this learning algorithm needs a network that reads one-hot planes, got {type(network).__name__}"
         )
 
 
 def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
-    """How a network reads boards and what it answers."""
+    """Return the input and output format of a network."""
     found: Interface = getattr(network, "interface", PLANES_TO_LOGITS)
     return found
 
 
 def all_finite(*networks: nn.Module) -> bool:
-    """Return whether all weights, and all averages of batch norm, are finite numbers."""
+    """Return whether all weights and all running averages of batch norm are finite numbers."""
     return all(bool(each.isfinite().all()) for network in networks for each in network.state_dict().values())
 
 

@@ -1,8 +1,9 @@
-"""A network of 2x2 convolutions on 4x4 boards, which are nine matrix products that skip the padding.
+"""A network of 2x2 convolutions on 4x4 boards, computed as nine matrix products without the padding.
 
-Activations are position-major, `[4, 4, N, C]`: the neighbors below are one contiguous block, and those to the
-right are one block per row. No patch is copied, and the 23% of a padded convolution that multiply zeros are
-left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards.
+Activations are position-major, `[4, 4, N, C]`. The neighbors below are one contiguous block, and the
+neighbors to the right are one block per row. So no patch is copied, and the multiplications by zero are
+avoided, 23% of a padded convolution. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as
+`conv2d` on padded boards.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from octofold_training.networks.dense import initialize, parameters
 
 
 class _CornerConvolution(torch.autograd.Function):
-    """`relu(convolution + bias)`; the upper left corner of the window is the cell itself."""
+    """Computes `relu(convolution + bias)`. The upper left corner of the window is the cell itself."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """The outputs `[4, 4, N, C_out]` for inputs `[4, 4, N, C_in]` and weights `[2, 2, C_in, C_out]`."""
+        """Return outputs `[4, 4, N, C_out]` for `x` `[4, 4, N, C_in]` and weights `[2, 2, C_in, C_out]`."""
         inputs, outputs = weight.shape[2:]
         y = torch.addmm(bias, x.view(-1, inputs), weight[0, 0]).view(4, 4, -1, outputs)
         for place, (target, source) in _neighbors():
@@ -56,7 +57,7 @@ class _CornerConvolution(torch.autograd.Function):
 
 
 def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
-    """Return the places of the window except its corner, with the contiguous blocks that they connect."""
+    """Return the places of the window except its corner, with the contiguous blocks that each connects."""
     below = [((1, 0), (slice(0, 3), slice(1, 4)))]
     right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
     diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]
@@ -64,12 +65,12 @@ def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
 
 
 def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """ReLU of a 2x2 convolution that pads with zeros right and below.
+    """Return the ReLU of a 2x2 convolution that pads with zeros to the right and below: `[4, 4, N, C_out]`.
 
-    `x` is `[4, 4, N, C_in]`, contiguous; `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
-    `nn.Conv2d`, in any floating type: the arithmetic runs in the type of `x`. Returns `[4, 4, N, C_out]`.
+    `x` `[4, 4, N, C_in]` must be contiguous. `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
+    `nn.Conv2d`, in any floating type. The arithmetic runs in the type of `x`.
     """
-    if torch.compiler.is_exporting():  # exporters know ordinary operations only
+    if torch.compiler.is_exporting():  # exporters support only ordinary operations
         planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))
         return torch.relu(conv2d(planes, weight.to(x.dtype), bias.to(x.dtype))).permute(2, 3, 0, 1)
     if x.is_cuda:
@@ -81,10 +82,10 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the same by cuDNN, which runs one large kernel.
+    """Compute the convolution with cuDNN, which runs one large kernel.
 
-    A GPU's matrix units want multiples of eight channels: `x` may have more channels than `weight` takes, and
-    what is returned is filled up with zeros.
+    A GPU's matrix units need multiples of eight channels. So `x` may have more channels than `weight` takes,
+    and the result is padded with channels of zeros.
     """
     more = -len(bias) % 8
     weight = pad(weight, (0, 0, 0, 0, 0, x.shape[3] - weight.shape[1], 0, more))
@@ -94,13 +95,13 @@ def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
-    """2x2 convolutions with torch's own initial weights. The first one reads one-hot planes."""
+    """Return 2x2 convolutions with torch's default initial weights. The first one reads one-hot planes."""
     inputs = [exponents, *[channels] * (layers - 1)]
     return nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
 
 
 def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """`[N, inputs, 4, 4]` through convolutions 2x2 that pad on the right and below: `[N, channels, 4, 4]`."""
+    """Apply 2x2 convolutions, padded to the right and below: `[N, inputs, 4, 4]` to `[N, channels, 4, 4]`."""
     x = planes.permute(2, 3, 0, 1).contiguous()
     for weight, bias in layers:
         x = corner_convolution(x, weight, bias)
@@ -108,7 +109,7 @@ def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Te
 
 
 class CNN(nn.Module):
-    """2x2 convolutions that keep the 4x4 board, then one dense layer.
+    """A network of 2x2 convolutions that keep the 4x4 board, followed by one dense layer.
 
     The board is padded with one row and one column of zeros, below and to the right (Kondo and Matsuzaki,
     "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised Learning", Journal of
@@ -122,7 +123,7 @@ class CNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`.
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`.
 
         The convolutions run in the type of `one_hot`, the dense layer in float32.
         """
@@ -132,7 +133,7 @@ class CNN(nn.Module):
 
 
 class CNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="cnn"):
-    """A `CNN`."""
+    """The architecture of a `CNN`."""
 
     layers: Layers
     channels: Channels

@@ -1,4 +1,4 @@
-"""The dense layers of the networks: a ReLU after each layer but the last, whose output is float32."""
+"""The dense layers of the networks. A ReLU follows each layer but the last, whose output is float32."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.nn.functional import linear
 
 
 def dense_layers(widths: Sequence[int]) -> nn.ModuleList:
-    """Layers from `widths[0]` inputs to `widths[-1]` outputs, with fresh weights."""
+    """Return layers from `widths[0]` inputs to `widths[-1]` outputs, with fresh weights."""
     layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
     initialize(layers[:-1])
     return layers
 
 
 def through_dense(x: Tensor, layers: Iterable[nn.Module]) -> Tensor:
-    """`[N, inputs]` to `[N, outputs] float32`; all layers but the last compute in the type of `x`."""
+    """Apply the layers: `[N, inputs]` to `[N, outputs] float32`. All but the last compute in `x`'s type."""
     *hidden, (weight, bias) = parameters(layers)
     for hidden_weight, hidden_bias in hidden:
         x = torch.relu(linear(x, hidden_weight.to(x.dtype), hidden_bias.to(x.dtype)))
@@ -26,7 +26,7 @@ def through_dense(x: Tensor, layers: Iterable[nn.Module]) -> Tensor:
 
 
 def parameters(layers: Iterable[nn.Module]) -> list[tuple[Tensor, Tensor]]:
-    """Weight and bias of each layer."""
+    """Return the weight and the bias of each layer."""
     return [(layer.get_parameter("weight"), layer.get_parameter("bias")) for layer in layers]
 
 

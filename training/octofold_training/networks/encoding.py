@@ -1,4 +1,4 @@
-"""Encodes boards as one-hot planes, in the type that the machine multiplies fastest."""
+"""Encodes boards as one-hot planes, and finds the floating-point type that a device multiplies fastest."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from torch import Tensor
 
 
 class OneHot:
-    """Turns exponents into planes. `exponents` is the number of different exponents, and of planes."""
+    """Encodes exponents as one-hot planes. `exponents` is the number of different exponents and of planes."""
 
     def __init__(self, exponents: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
         self._planes = torch.eye(exponents, dtype=dtype, device=device)
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """`[N, 16]` integers to `[N, exponents, 4, 4]`, a view of position-major memory."""
+        """Encode integers `[N, 16]` as `[N, exponents, 4, 4]`, a view of position-major memory."""
         one_hot = self._planes[boards.long()]
         return one_hot.view(-1, 4, 4, self._planes.shape[0]).permute(0, 3, 1, 2)
 
 
 def fastest_type(device: torch.device | None = None) -> torch.dtype:
-    """The type that a device multiplies faster, bfloat16 or float32; a CPU is measured once, quickly."""
+    """Return the type that a device multiplies faster, bfloat16 or float32. Measures a CPU once."""
     return torch.bfloat16 if device is not None and device.type != "cpu" else _fastest_of_cpu()
 
 
 @cache
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
-        """Return the least of some measurements, or of two if the second takes more than `enough`."""
+        """Return the minimum of several measurements, or of two if the second exceeds `enough`."""
         left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):
             start = time.perf_counter()
             torch.mm(left, right)
             times.append(time.perf_counter() - start)
-            if len(times) > 1 and times[-1] > enough:  # the first one sets things up, too
+            if len(times) > 1 and times[-1] > enough:  # the first one includes initialization
                 break
         return min(times)
 
     single = seconds(torch.float32)
-    # A CPU without such instructions takes 50 times as long: two measurements are enough.
+    # A CPU without bfloat16 instructions takes 50 times as long: two measurements are enough.
     return torch.bfloat16 if seconds(torch.bfloat16, 8 * single) <= single else torch.float32

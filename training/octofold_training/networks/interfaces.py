@@ -1,4 +1,4 @@
-"""How a network reads boards and what it answers, such as planes and logits, or exponents and values."""
+"""Input and output formats of networks, such as planes and logits, or exponents and values."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Reading = Literal["one_hot", "log2"]
 
 @dataclass(frozen=True)
 class Interface:
-    """The input and the output of a kind of network."""
+    """The input and output format of a kind of network."""
 
     reads: Reading = "one_hot"
     """`one_hot`: planes `[N, exponents, 4, 4]`. `log2`: exponents as numbers, 0 for an empty cell."""
     layout: Literal["channels_first", "flat", "plane"] = "channels_first"
-    """Shape of the numbers: `flat` `[N, 16]` or `plane` `[N, 1, 4, 4]`."""
+    """Shape of the input for `log2`: `flat` is `[N, 16]`, `plane` is `[N, 1, 4, 4]`."""
     answers: Literal["policy_logits", "action_values"] = "policy_logits"
     actions: tuple[str, str, str, str] = ("up", "right", "down", "left")
-    """The order of the four numbers."""
+    """The moves in the order of the four outputs."""
     output: str | None = None
     """Name of the output with the moves; None if there is only one output."""
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Where the numbers of up, right, down and left lie."""
+        """The indices of the outputs for up, right, down and left."""
         return tuple(self.actions.index(name) for name in MOVE_NAMES)
 
     def by_move(self, answer: Tensor) -> Tensor:
-        """`[N, 4]` in the network's order to `[N, 4]` for up, right, down, left."""
-        # Not by a list of columns, which would be copied to the device and keep it waiting.
+        """Reorder the network's outputs `[N, 4]` to up, right, down, left."""
+        # Indexing with a list of columns would copy the list to the device and stall it.
         return torch.stack([answer[:, column] for column in self.columns], dim=1)
 
 
@@ -43,7 +43,7 @@ PLANES_TO_LOGITS = Interface()
 
 
 class BoardEncoder:
-    """Encodes boards as the input of networks with this interface. `exponents` None means all of the game."""
+    """Encodes boards as the input of networks. `exponents` None means all exponents of the game."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class BoardEncoder:
         self._dtype = dtype
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Exponents `[N, 16]` to the input of the network; one that it does not know is its largest."""
+        """Encode exponents `[N, 16]`. An exponent that the network does not know becomes its largest one."""
         boards = boards.clamp(max=self._largest)
         if self._one_hot is not None:
             return self._one_hot(boards)

@@ -1,9 +1,9 @@
 """A network whose first layer looks up the features of four cells in tables, without multiplications.
 
-A feature of a line (row or column) or of a 2x2 square is the ReLU of a sum over the six pairs of its cells of
-a table entry that the pair's two exponents select. Unlike a filter over one-hot cells, which adds up what
-each cell says by itself, a table knows what two cells mean together: that they merge, or that they are in
-order. All multiply-adds are left to the dense layers behind, which see the whole board. It is the idea of
+A feature belongs to a line (row or column) or a 2x2 square. Each of the six pairs of its cells selects a
+table entry by its two exponents, and the feature is the ReLU of the sum of these entries. A filter over
+one-hot cells adds a term for each single cell. A table also knows what two cells mean together: they merge,
+or they are in order. Only the dense layers after it, which see the whole board, multiply. The idea comes from
 n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
 """
 
@@ -30,18 +30,18 @@ PATTERNS: dict[Pattern, NDArray[np.int_]] = {
     "lines": np.concatenate([_CELLS, _CELLS.T]),
     "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
 }
-"""The places of each pattern, `[places, 4]` cells; all places of a pattern share its tables."""
+"""The cells `[places, 4]` of the places of each pattern. All places of a pattern share its tables."""
 
 PAIRS = tuple(combinations(range(4), 2))
 """The pairs of a pattern's four cells, in the order of their tables."""
 
 
 class PairNetwork(nn.Module):
-    """Features of every place of the patterns, then dense layers.
+    """A network that computes features of every place of the patterns, followed by dense layers.
 
-    `tables` holds one `[6 * exponents**2, features]` for each pattern: pair `p` of exponents `a`, `b` is row
-    `(p * exponents + a) * exponents + b`. The dense layers read the places in order, pattern by pattern, all
-    features of a place together.
+    `tables` has one table `[6 * exponents**2, features]` per pattern. The row of pair `p` with exponents `a`
+    and `b` is `(p * exponents + a) * exponents + b`. The input of the dense layers is ordered by pattern,
+    place and feature.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PairNetwork(nn.Module):
         super().__init__()
         self.patterns = tuple(patterns)
         self.exponents = exponents
-        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance of what passes the ReLU
+        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance behind the ReLU
         self.tables = nn.ParameterList(
             torch.randn(len(PAIRS) * exponents**2, features) * spread for _ in patterns
         )
@@ -67,7 +67,7 @@ class PairNetwork(nn.Module):
         self.register_buffer("first_rows", torch.arange(len(PAIRS)) * exponents**2, persistent=False)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; hidden layers in the type of `one_hot`."""
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. Hidden layers keep their type."""
         exponents = one_hot.argmax(dim=1).flatten(1)
         found = []
         for pattern, table in zip(self.patterns, self.tables, strict=True):
@@ -80,30 +80,28 @@ class PairNetwork(nn.Module):
 
 
 def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Sums of table rows by lookup, which suits a CPU: `[M, features]` for `rows` `[M, 6]`, in float32."""
+    """Return sums `[M, features]` of table `rows` `[M, 6]` by lookup, in float32. This is fast on a CPU."""
     return embedding_bag(rows, table, mode="sum").to(dtype)
 
 
 def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the same sums as a matrix product in `dtype`; on a GPU its gradients need no sorting of rows."""
+    """Return these sums by a matrix product in `dtype`. On a GPU, its gradients need no sorting of rows."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 
 
 class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs"):
-    """A `PairNetwork`."""
+    """The architecture of a `PairNetwork`."""
 
-    patterns: Annotated[
-        list[Pattern], msgspec.Meta(min_length=1, description="groups of four cells that features are of")
-    ]
-    features: Annotated[Size, msgspec.Meta(description="features of every group of cells")]
+    patterns: Annotated[list[Pattern], msgspec.Meta(min_length=1, description="patterns of four cells")]
+    features: Annotated[Size, msgspec.Meta(description="number of features per pattern")]
     dense: DenseSizes
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a pattern that is named twice."""
+        """Check the patterns. Raises `ValueError` if one is named twice."""
         super().__post_init__()
         if len(set(self.patterns)) < len(self.patterns):
-            raise ValueError(f"patterns is {self.patterns}, allowed is a list without repetitions")
+            raise ValueError(f"patterns must not repeat a pattern, got {self.patterns}")
 
     def build(self) -> PairNetwork:
         """Return a network with fresh weights."""

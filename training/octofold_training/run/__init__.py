@@ -1,1 +1,1 @@
-"""Shared by all training runs: options, state, reports, curves, several processes."""
+"""Parts that all training runs share: options, state, reports and curves."""

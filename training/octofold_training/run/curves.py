@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 _POINTS = 400
 _SMOOTHED_OVER = 0.04
-"""The smooth curve averages over this share of the reports, with weights that fall toward both ends."""
+"""Share of the reports over which the smooth curve averages, with weights that fall toward both ends."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The panels of a picture: titles by fields of the reports, and the scale of the first panel."""
+    """The panels of a picture: a title for each field of the reports, and the scale of the first panel."""
 
     titles: dict[str, str]
     scale: str = "linear"
 
 
 def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -> None:
-    """Draw a panel for each field of `curves` against the positions learned from, as a PNG.
+    """Draw a PNG with a panel for each field of `curves`, against the number of positions learned from.
 
-    `history` contains the reports of a run in order, each with `positions` and those fields; a missing value
-    is None. A panel is 750 x 570 pixels. Behind the smooth curve are the averages of neighboring reports, so
-    that a long run stays readable; the last value of the smooth curve is written beside it.
+    `history` contains the reports of a run in order. Each has `positions` and these fields; a missing value
+    is None. A panel is 750 x 570 pixels. Averages of neighboring reports are drawn behind the smooth curve,
+    so that a long run stays readable. The last value of the smooth curve is written beside it.
     """
     if not history:
         return
-    from matplotlib.figure import Figure  # here: the imports take a second, and not every command draws
+    from matplotlib.figure import Figure  # imported here: it takes a second, and not every command draws
     from octofold_game.drawing.figures import save, styled
 
     with styled():

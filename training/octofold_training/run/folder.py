@@ -1,4 +1,4 @@
-"""The folder of a run: its lock, so that one process trains in it, and the reports as JSON lines."""
+"""The folder of a run: its lock, which only one process can hold, and its reports as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def exclusive_folder(folder: Path) -> Iterator[None]:
-    """Create `folder` if missing, and lock it: two processes would mix their states and histories.
+    """Create `folder` if missing, and lock it, since two processes would mix their states and histories.
 
-    The lock ends with the process, however that ends.
+    The lock ends when the process ends, even by a crash.
 
     Raises:
-        TrainingError: another process holds it, or it cannot be written.
+        TrainingError: another process holds the lock, or the folder cannot be written.
     """
     if reason := why_not_writable(folder):
         raise TrainingError(reason)
@@ -39,39 +39,39 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
 
 
 class History:
-    """The reports so far, without those made after the state from which the run resumes.
+    """The reports of a run, without those made after the state from which the run resumes.
 
-    `positions` is the position of that state; every report has a field `positions`.
+    `positions` is the number of positions of that state. Every report has a field `positions`.
     """
 
     def __init__(self, file: Path, positions: int, fields: Iterable[str]) -> None:
-        """`fields` are those that every report of the run has, besides `positions`.
+        """Read the reports. `fields` are the fields that every report of the run has besides `positions`.
 
         Raises:
-            TrainingError: the file is damaged, see `read_reports`, or has reports of a run of another kind.
+            TrainingError: the file is damaged, see `read_reports`, or has reports of another kind of run.
         """
         self._file = file
         reports = read_reports(file)
         for number, report in enumerate(reports, 1):
             if missing := [name for name in fields if name not in report]:
                 raise TrainingError(
-                    f"{file}:{number}: has no {missing[0]}; a run of another kind needs another --state"
+                    f"{file}:{number}: {missing[0]} is missing; name another --state for another kind of run"
                 )
         self.reports = [report for report in reports if report["positions"] <= positions]
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
     def append(self, report: DataclassInstance) -> None:
-        """Append a report, a dataclass of numbers."""
+        """Append a report, which is a dataclass of numbers."""
         self.reports.append(asdict(report))
         with appending(self._file) as opened:
             opened.write(json.dumps(self.reports[-1]) + "\n")
 
 
 def read_reports(file: Path) -> list[dict[str, Any]]:
-    """Return the reports in a file, without a last line that was cut off; none if there is no file.
+    """Return the reports in a file, without a truncated last line. A missing file has none.
 
     Raises:
-        TrainingError: a line is not a report; the message names file and line.
+        TrainingError: a line is not a report. The message names file and line.
     """
     *lines, _cut_off = file.read_text("utf-8", "replace").split("\n") if file.exists() else [""]
     reports = []

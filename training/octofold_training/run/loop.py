@@ -1,4 +1,4 @@
-"""The loop of every training run: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
+"""The loop of every training run: it resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
 The folder of a run contains its resumable state, its history as JSON lines, and its curves as a picture.
 """
@@ -35,8 +35,8 @@ SAVE_SECONDS = 60.0
 
 Progress = TypeVar("Progress", bound=RunProgress)
 Stage = dict[str, Any]
-"""Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
-learned from or started from."""
+"""A stage of a run as plain JSON: its `positions`, `hours`, `options` and `method`, and the SHA-256 of the
+networks that it learned from or started from."""
 
 
 class _Required(TypedDict):
@@ -51,15 +51,15 @@ _LENGTHS = ("positions", "episodes", "hours")
 
 
 def require_stages(found: Any) -> list[Stage]:
-    """Return what was read from a file, if it is a list of stages.
+    """Return `found`, read from a file, if it is a list of stages.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not a list of stages.
     """
     try:
         msgspec.convert(found, list[_Required])
     except msgspec.ValidationError as error:
-        raise ValueError(f"not stages: {error}") from error
+        raise ValueError(f"must be a list of stages: {error}") from error
     stages: list[Stage] = found
     return stages
 
@@ -71,17 +71,17 @@ def stages_so_far(
     positions: int,
     seconds: float,
 ) -> list[Stage]:
-    """Return the stages of a run that stands at `positions` after `seconds`.
+    """Return the stages of a run that has reached `positions` after `seconds`.
 
     Args:
-        before: the stages when the run was resumed; none for a new run.
-        origin: how it learns now, see `Run.origin`.
-        options: by which options. How long the whole run is does not make another stage.
-        positions: of the whole run.
-        seconds: of the whole run.
+        before: the stages when the run was resumed; empty for a new run.
+        origin: the current method, see `TrainingRun.origin`.
+        options: the current options. A changed length of the run does not begin a new stage.
+        positions: the number of positions of the whole run.
+        seconds: the seconds of the whole run.
 
     Returns:
-        The earlier stages and the current one. If nothing changed, the current one extends the last.
+        The earlier stages and the current one. If nothing changed, the current stage extends the last.
     """
     earlier = list(before)
     if earlier and _is_same(earlier[-1], {**origin, "options": dict(options)}):
@@ -94,13 +94,13 @@ def stages_so_far(
 
 
 def _is_same(before: Stage, now: Stage) -> bool:
-    """Return whether a stage goes on. Options that did not exist when it began make no difference."""
+    """Return whether a stage continues the one before. Options unknown to the earlier stage are ignored."""
     known = {name: value for name, value in now["options"].items() if name in before["options"]}
     return _without_lengths(before) == _without_lengths({**now, "options": known})
 
 
 def _without_lengths(stage: Stage) -> dict[str, Any]:
-    """Return a stage without its own length and that of the run."""
+    """Return the fields of a stage without the lengths of the stage and of the run."""
     return _without_length(stage) | {"options": _without_length(stage["options"])}
 
 
@@ -109,22 +109,22 @@ def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Counts(msgspec.Struct):
-    """Progress of a run."""
+    """The progress of a run."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class SavedRun(NamedTuple):
-    """Stages and identity of a run that was saved."""
+    """The stages and the identity of a saved run."""
 
     stages: Sequence[Stage]
     identity: str
-    """Identity of the run; its checkpoint has the same one."""
+    """Identity of the run, which its checkpoint contains, too."""
 
 
 def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
-    """Write everything that `resume` needs into one file."""
+    """Write everything that `resume` needs to one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
@@ -133,15 +133,15 @@ def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
 
 
 def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
-    """Continue in a new run from `save_state`; returns its stages and identity.
+    """Load the state that `save_state` wrote into a new run. Return the stages and the identity.
 
     Raises:
-        TrainingError: the state belongs to another run, has another form or is damaged.
+        TrainingError: the state belongs to another run, has another format or is damaged.
     """
     file = folder / STATE
     try:
         with ZipFile(file) as archive:
-            if broken := archive.testzip():  # torch would read it as it is
+            if broken := archive.testzip():  # torch does not check this
                 raise ValueError(f"{broken} does not match its checksum")
         state = checkpoints.load_tensors(file)
         counts = msgspec.convert(state, _Counts)
@@ -155,11 +155,11 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except KeyError as error:
         raise TrainingError(
-            f"{file} has no {error}: another version or another kind of run saved it; continue it as it was "
-            "begun, or name another --state and another --checkpoint"
+            f"{file} has no {error}: it belongs to another version or kind of run; continue with the same "
+            "version and command, or name another --state and another --checkpoint"
         ) from error
-    except Exception as error:  # torch documents no class of its own for a damaged file
-        if is_out_of_memory(error):  # the file may be whole
+    except Exception as error:  # torch documents no exception for a damaged file
+        if is_out_of_memory(error):  # the file may be intact
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise TrainingError(
@@ -168,7 +168,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
 
 
 Estimate = Callable[[TrainingRun[Any]], "StrengthEstimate | None"]
-"""Estimates a run's strength if an estimate is due; otherwise None."""
+"""Function that estimates a run's strength if an estimate is due, otherwise returns None."""
 
 
 def train(
@@ -180,16 +180,16 @@ def train(
     minutes: float = math.inf,
     estimate: Estimate = lambda _: None,
 ) -> None:
-    """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
+    """Train until the run is finished, or for `minutes`. Continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
-    goes to `report` and into the history, with what `estimate` then says of the strength, if anything. Ctrl-C
-    saves the state and is raised again. Any other exception, such as `TrainingError`, leaves the last save
-    unchanged.
+    goes to `report` and to the history, together with the strength if `estimate` returns one. After Ctrl-C,
+    the state is saved and the exception is raised again. Any other exception, such as `TrainingError`, leaves
+    the last save unchanged.
 
     Raises:
-        TrainingError: another process is training in `folder`, `checkpoint` holds the network of another run,
-            the state belongs to another run, or learning failed.
+        TrainingError: another process is training in `folder`, `checkpoint` contains the network of another
+            run, the state belongs to another run, or learning failed.
     """
     with exclusive_folder(folder):
         is_new = not (folder / STATE).exists()
@@ -227,7 +227,7 @@ def _learn(
 
 
 class _Files:
-    """The files of a run, and its checkpoint."""
+    """The files of a run and its checkpoint."""
 
     def __init__(
         self,
@@ -238,21 +238,21 @@ class _Files:
         history: History,
         begun: SavedRun,
     ) -> None:
-        """Raises `TrainingError` if the checkpoint is another run's, or cannot be written."""
+        """Check the checkpoint. Raises `TrainingError` if it is another run's or cannot be written."""
         self._folder, self.history = folder, history
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._begun = begun
         self._require_own_checkpoint()
-        # At the first save, it would cost what was learned until then.
+        # An error at the first save would lose the training until then.
         if reason := why_not_writable(checkpoint):
             raise TrainingError(f"--checkpoint: {reason}")
 
     def save(self) -> None:
-        """Write the state, the checkpoint and the curves, if there is something to keep.
+        """Write the state, the checkpoint and the curves if the run has learned something.
 
         Raises:
-            TrainingError: the weights are not finite, too large for float16, or the checkpoint is another
-                run's.
+            TrainingError: the weights are not finite or too large for float16, or the checkpoint belongs to
+                another run.
         """
         run = self._run
         if not run.positions:
@@ -263,7 +263,7 @@ class _Files:
                 "keeps what was saved before"
             )
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
-        if float16:  # before the state is saved, which would keep weights that are too large
+        if float16:  # checked first, so that the saved state has no weights that are too large
             checkpoints.halve(run.averaged.module.state_dict())
         self._require_own_checkpoint()  # another run may have written there while this one learned
         options = asdict(run.options)
@@ -281,7 +281,7 @@ class _Files:
         draw_curves(self.history.reports, self._folder / "curves.png", self._curves)
 
     def _require_own_checkpoint(self) -> None:
-        """No run replaces the network of another one, whichever folder it names when it goes on."""
+        """Raise `TrainingError` if the checkpoint has the network of another run, which would be replaced."""
         if not checkpoints.is_checkpoint(self._checkpoint):
             return
         otherwise = "remove it, or name another --checkpoint"
@@ -290,4 +290,4 @@ class _Files:
         except CheckpointError as error:
             raise TrainingError(f"{error}; {otherwise}") from error
         if training.get("run") != self._begun.identity:
-            raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")
+            raise TrainingError(f"{self._checkpoint} contains the network of another run; {otherwise}")

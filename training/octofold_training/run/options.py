@@ -1,7 +1,7 @@
-"""The options of the trainers: dataclasses, which TOML fills. Their fields are `commands.options.option`.
+"""The options of the trainers: dataclasses with fields made by `commands.options.option`, read from TOML.
 
-Two marks are the trainers' own. `fits_run` marks a number of positions that must be a small part of the run's
-`positions`. `fixed` marks what a run keeps for good: with another seed, it would be another run.
+Trainers mark fields in two ways. `fits_run` marks a number of positions that must be a small part of the
+run's `positions`. `fixed` marks an option that a run cannot change, such as its seed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from octofold_game.contract.structures import structured
 from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
-_LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
+_LARGEST_SHARE = 0.1  # of a run: the first weights then have less than e**-10 of the average
 
 Options = TypeVar("Options")
 
 
 def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
-    """Return the options dataclass `kind`, with the values of `content` and defaults for the others.
+    """Return the options dataclass `kind` with the values of `content`, and defaults for missing ones.
 
     Raises:
-        ValueError: an unknown name, a value of another type or out of bounds; the message says which.
+        ValueError: a name is unknown, or a value has the wrong type or is out of bounds. The message names
+        it.
     """
     hints = get_type_hints(kind)
     known = [
@@ -37,12 +38,12 @@ def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
     values = msgspec.structs.asdict(structured(content, structure))
     for name, value in values.items():
         if isinstance(value, str) and "\0" in value:  # it may name a file
-            raise ValueError(f"{name} is {value!r}; it may not hold a NUL")
+            raise ValueError(f"{name} must not contain a NUL character, got {value!r}")
     return kind(**values)
 
 
 def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the type of an option, and its bounds in msgspec's form if it is a number."""
+    """Return the type of an option. The type of a number includes its bounds, in msgspec's form."""
     if kind not in (int, float):
         return kind
     least, most = metadata["minimum"], metadata["maximum"]
@@ -52,12 +53,12 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def fixed_options(options: Any) -> list[str]:
-    """Return the names of the options, a dataclass, that a run keeps for good."""
+    """Return the names of the fields of an options dataclass that a run cannot change."""
     return [each.name for each in fields(options) if each.metadata.get("fixed")]
 
 
 def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) -> None:
-    """Raise `TrainingError` if one of these options has another value than `before`, where it is known."""
+    """Raise `TrainingError` if one of these options differs from its value in `before`, if known."""
     changed = {name: getattr(options, name) for name in names}
     changed = {name: now for name, now in changed.items() if before.get(name, now) != now}
     if changed:
@@ -70,10 +71,10 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:
-    """Return the options with every marked number of positions limited to a tenth of the run, and warnings.
+    """Limit every option marked `fits_run` to a tenth of the run. Return the options and warnings.
 
-    Takes a dataclass with a field `positions`. The second result has one line of text for each option that
-    was cut; it is empty if the run is long enough.
+    The options are a dataclass with a field `positions`. There is one line of text for each reduced option,
+    and none if the run is long enough.
     """
     positions = options.positions  # type: ignore[attr-defined]
     largest = max(1.0, _LARGEST_SHARE * positions)

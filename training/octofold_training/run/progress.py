@@ -1,4 +1,4 @@
-"""Shows the progress of long runs: a bar and a line that are redrawn on a terminal, lines elsewhere."""
+"""Shows the progress of long runs: a redrawn bar and line on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-_REMEMBERED = 60  # reports that the time left is forecast from
+_REMEMBERED = 60  # number of reports for the forecast of the time left
 
 
 def notice(text: str) -> None:
-    """Print a line beside the progress, above its bar if there is one, unless the terminal has closed."""
+    """Print a line, above the progress bar if there is one. Does nothing if the terminal has closed."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
@@ -27,13 +27,13 @@ class Forecast:
     """Forecasts the time left of a run from its recent speed."""
 
     def __init__(self, limit_seconds: float = math.inf) -> None:
-        """`limit_seconds` after its beginning, it stops whatever it has done."""
+        """Make a forecast for a run that stops at the latest after `limit_seconds`."""
         self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
         self._limit_seconds = limit_seconds
         self._began: float | None = None
 
     def left(self, seconds: float, done: float, goal: float) -> float | None:
-        """Seconds left of a run at `done` of `goal` after `seconds`; None if still unknown."""
+        """Return the seconds left of a run at `done` of `goal` after `seconds`, or None if unknown."""
         if self._began is None:
             self._began = seconds
         limit = max(0.0, self._began + self._limit_seconds - seconds)
@@ -45,16 +45,16 @@ class Forecast:
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min` or `3.5 h`."""
+    """Format seconds as `40 s`, `12 min` or `3.5 h`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class ProgressLine:
-    """Shows the newest line of a run; a context manager. `show` may be called at any rate.
+    """A context manager that shows the newest line of a run. `show` may be called at any rate.
 
-    If the output is not a terminal, it prints a line now and then, and the last one at the end.
+    If the output is not a terminal, it prints a line every `every_seconds`, and the last line at the end.
     """
 
     def __init__(self, every_seconds: float = 30.0) -> None:
@@ -62,7 +62,7 @@ class ProgressLine:
         self._every_seconds = every_seconds
         self._printed = -math.inf
         self._unprinted = ""
-        # What is printed meanwhile goes above the bar, but not what goes to a file.
+        # Other output appears above the bar, unless it is redirected to a file.
         self._live = Live(console=self._console, refresh_per_second=4, redirect_stdout=sys.stdout.isatty())
 
     def __enter__(self) -> ProgressLine:
@@ -80,9 +80,9 @@ class ProgressLine:
         """Replace the line.
 
         Args:
-            line: what is to be said.
-            share: how much of the work is done, 1 or more at its end; None if there is no end.
-            left: seconds; None if unknown.
+            line: the text.
+            share: the finished share of the work, 1 or more at its end; None if there is no end.
+            left: the seconds left; None if unknown.
         """
         share = None if share is None else min(share, 1.0)
         if self._console.is_terminal:

@@ -1,4 +1,4 @@
-"""Saves the state of random generators, so that a resumed run draws what it would have drawn."""
+"""Saves the state of random generators, so that a resumed run draws the same numbers."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import torch
 
 
 def random_state(random: np.random.Generator) -> str:
-    """Everything that `restore_random` needs."""
+    """Return everything that `restore_random` needs."""
     return json.dumps(random.bit_generator.state)
 
 
 def restore_random(random: np.random.Generator, state: str) -> None:
-    """Go on from an earlier `random_state`.
+    """Continue from an earlier `random_state`.
 
     Raises:
-        ValueError: it is not a state of this kind of generator.
+        ValueError: `state` is not a state of this kind of generator.
     """
     random.bit_generator.state = json.loads(state)
 
 
 def global_generator(device: torch.device) -> torch.Generator:
-    """Return the default generator of torch on a device."""
+    """Return torch's default generator on a device."""
     if device.type == "cpu":
         return torch.default_generator
-    torch.cuda.init()  # before, CUDA has no generators
+    torch.cuda.init()  # without this, CUDA has no generators
     index = torch.cuda.current_device() if device.index is None else device.index
     return torch.cuda.default_generators[index]
 
 
 def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
-    """Go on from an earlier `generator.get_state()`, or begin with `seeds` if that was on another device.
+    """Continue from an earlier `generator.get_state()`, or begin with `seeds` if it has another format.
 
-    The state of a CPU's generator is none of a GPU's.
+    CPUs and GPUs have different formats of the state.
     """
     if state.shape == generator.get_state().shape:
         generator.set_state(state)
@@ -43,5 +43,5 @@ def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: i
 
 
 def reseed(generator: torch.Generator, *seeds: int) -> None:
-    """Begin with numbers that depend on all `seeds`, such as a run's seed and its positions."""
+    """Seed the generator with a combination of all `seeds`, such as a run's seed and its positions."""
     generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))

@@ -23,10 +23,10 @@ class RunProgress:
     positions: int
     positions_per_second: float
     loss: float | None
-    """None if there was no update."""
+    """Average loss, or None without updates."""
     learning_rate: float
     strength: float | None = None
-    """Average score of some games of the averaged network; None without games."""
+    """Average score of some games of the averaged network, or None without games."""
 
     def line(self, goal: float) -> str:
         """Return the progress of a run to that `goal` in one line."""
@@ -47,7 +47,7 @@ class GamesProgress(RunProgress):
     episodes: int
     """Games that have ended so far."""
     average_score: float | None
-    """Average score of the games that ended since the last report; None if no game ended."""
+    """Average score of the games that ended since the last report, or None if no game ended."""
 
     def line(self, goal: float) -> str:
         """Return the progress of a run to that `goal` in one line."""
@@ -59,11 +59,11 @@ class GamesProgress(RunProgress):
 
 
 def cooling(done: float, whole: float, cool_down: float) -> float:
-    """Factor on a rate when `done` of a `whole` run is over: 1, and less in its last part.
+    """Return the factor of a rate at `done` of a `whole` run: 1, and less in its last part.
 
     Args:
         done: positions or moves so far; may exceed `whole`.
-        whole: those of the run.
+        whole: positions or moves of the whole run.
         cool_down: last share of the run, in which the rate falls linearly to 0; 0: it never falls.
     """
     if not cool_down:
@@ -78,19 +78,19 @@ class TrainingRun(ABC, Generic[Reports]):
     """A training run that ends after the `positions` of its options."""
 
     counts: ClassVar = "positions"
-    """What `done` and `goal` count."""
+    """The unit of `done` and `goal`."""
     options: Any
-    """A dataclass."""
+    """The options of the run, a dataclass."""
     network: nn.Module
     averaged: AveragedModel
-    """The network that the checkpoint gets."""
+    """The network with averaged weights, which is written to the checkpoint."""
     _optimizer: torch.optim.Optimizer
 
     def __init__(self, options: Any, architecture: Architecture) -> None:
-        """Prepare a run; networks that are built after this have the weights of its seed."""
+        """Prepare a run. Networks that are built afterwards have the weights of its seed."""
         self.options, self.architecture = options, architecture
         self.warnings: list[str] = []
-        """Options of the recipe that the run does not follow, a line of text each."""
+        """One line of text for each option of the recipe that the run does not follow."""
         self.positions = 0
         self.seconds = 0.0
         torch.manual_seed(options.seed)
@@ -98,7 +98,7 @@ class TrainingRun(ABC, Generic[Reports]):
     @property
     @abstractmethod
     def origin(self) -> dict[str, Any]:
-        """The training method, and what it started from, for the checkpoint."""
+        """The training method and its starting point, for the checkpoint."""
 
     @abstractmethod
     def learn(self) -> Reports:
@@ -120,7 +120,7 @@ class TrainingRun(ABC, Generic[Reports]):
 
     @property
     def finished(self) -> bool:
-        """Whether the goal is reached."""
+        """Whether the run has reached its goal."""
         return self.done >= self.goal
 
     @property
@@ -133,10 +133,10 @@ class TrainingRun(ABC, Generic[Reports]):
         return float(self.options.learning_rate)
 
     def warm_up(self) -> None:
-        """Prepare a new run; not called for a resumed one."""
+        """Prepare a new run. Not called for a resumed run."""
 
     def state(self) -> dict[str, Any]:
-        """Tensors and plain values for `restore`."""
+        """Return tensors and plain values for `restore`."""
         return {
             "architecture": self.architecture,
             "network": self.network.state_dict(),
@@ -145,10 +145,10 @@ class TrainingRun(ABC, Generic[Reports]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, at `positions`, which must be set before.
+        """Continue from `state`. `positions` must have been set.
 
         Raises:
-            TrainingError: this is the state of another run.
+            TrainingError: the state belongs to another run.
             Exception: the state is damaged.
         """
         require_architecture(self.architecture, state["architecture"])
@@ -157,14 +157,14 @@ class TrainingRun(ABC, Generic[Reports]):
         self._optimizer.load_state_dict(state["optimiser"])
 
     def _take_gradients(self, loss: Tensor) -> None:
-        """Prepare an optimizer step for `loss`, with the present rate."""
+        """Compute gradients of `loss` and set the current learning rate, before an optimizer step."""
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
         self._optimizer.zero_grad()
         loss.backward()
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
-        """Return the rounded figures of a report; adds its seconds to those of the run.
+        """Return the rounded figures of a report, and add its seconds to those of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -188,7 +188,7 @@ class GamesRun(TrainingRun[Reports]):
     counts = "games"
 
     def __init__(self, options: Any, architecture: Architecture) -> None:
-        """Prepare a run, as `TrainingRun` does."""
+        """Prepare a run, see `TrainingRun`."""
         super().__init__(options, architecture)
         self.episodes = 0
 
@@ -204,5 +204,5 @@ class GamesRun(TrainingRun[Reports]):
 
 
 def averaged_over(network: nn.Module, share: float = 1.0) -> AveragedModel:
-    """A running average of a network's weights; an update is worth `share` of it, all of it by default."""
+    """Return a running average of a network's weights. Each update has the weight `share`, by default 1."""
     return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(max(0.0, 1 - share)))
