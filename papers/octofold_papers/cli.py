@@ -1,4 +1,4 @@
-"""`octofold-papers`: a subcommand for each system of the publications that is trained, tuned or played."""
+"""The command `octofold-papers`, with subcommands that train, tune and play systems of the publications."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from octofold_papers.supervised.rows import ROWS
 class ImitationFlags(NetworkFlags):
     """Options of `imitation`."""
 
-    moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
+    moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
 
 
 @dataclass
 class MovesFlags:
     """Options of `moves`."""
 
-    logs: list[Path] = argument("LOG", "play log, or folder of `octofold evaluate --logs`", words="+")
-    out: Folder = option(Path("runs/moves"), "the new folder")
-    seed: Seed = option(0, "seed of the order")
+    logs: list[Path] = argument("LOG", "play log, or folder made by `octofold evaluate --logs`", words="+")
+    out: Folder = option(Path("runs/moves"), "folder for the shuffled moves")
+    seed: Seed = option(0, "seed of the shuffled order")
 
 
 @dataclass
@@ -46,8 +46,8 @@ class TuneFlags:
     """Options of `tune`."""
 
     depth: Annotated[int, whole(1, 12)] = option(2, "moves that the player looks ahead")
-    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights are the start")
-    candidates: Count = option(600, "weights to try; the last ones tried together may exceed this")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic with the initial weights")
+    candidates: Count = option(600, "number of weights to try; the last generation may exceed it")
     games: Count = option(300, "games that each candidate plays")
     seed: Annotated[int, whole(0, 2**31)] = option(1, "seed of the candidates and the games")
     state: Folder = option(Path("runs/tune"), "folder of the candidates")
@@ -59,16 +59,16 @@ class TableFlags:
     """Options of `table`."""
 
     positions: Count = option(..., "positions that each network learns from, such as 5e6 (required)")
-    moves: Folder = option(Path("runs/moves"), "folder of `octofold-papers moves`")
+    moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "instead of moves: folder of an n-tuple network that plays beside the training, two moves deep; for "
+        "instead of moves: folder of an n-tuple network that plays during the training, two moves deep; for "
         "a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
-    games: Count = option(1000, "games that each network plays each way")
+    games: Count = option(1000, "games that each network plays on one view, and on eight")
     rows: list[Annotated[str, one_of(*ROWS)]] = option(
-        [], f"only these networks of {', '.join(ROWS)} (default: all)", metavar="NAME", words="+"
+        [], f"train only these networks of {', '.join(ROWS)} (default: all)", metavar="NAME", words="+"
     )
     minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
     device: Device | None = option(
@@ -80,18 +80,16 @@ class TableFlags:
 class WindowFlags:
     """Options of `window`."""
 
-    seed: Seed | None = option(
-        None, "seed of the new tiles; equal seeds give equal tiles (default: a random one)"
-    )
+    seed: Seed | None = option(None, "seed of the new tiles; equal seeds give equal tiles (default: random)")
 
 
 COMMANDS = (
     *training_commands(
         "octofold_papers.commands",
         {
-            "imitation": ("a network that learns the moves of play logs", ImitationFlags),
-            "dqn": ("a network that learns the values of moves from its own games", NetworkFlags),
-            "lazyzero": ("a network that learns what rollouts find in its own games", NetworkFlags),
+            "imitation": ("train a network on the moves of play logs", ImitationFlags),
+            "dqn": ("train a Q-network on its own games", NetworkFlags),
+            "lazyzero": ("train a network on rollouts in its own games", NetworkFlags),
         },
     ),
     Command(
@@ -105,20 +103,20 @@ COMMANDS = (
     ),
     Command(
         "table",
-        "every network of the published tables, trained on the same moves",
+        "train every network of the published tables on the same moves",
         "Train every network of the published tables of supervised networks on the same positions, let each "
-        "play, and print its figures beside the published ones. All of them first learn from a million "
-        "positions and play, then from two, four, eight and so on. After Ctrl-C or --minutes, the same "
-        "command continues, with a larger --positions too.",
+        "play, and print its figures beside the published ones. Every network first learns from a million "
+        "positions and plays, then from two, four, eight million and so on. After Ctrl-C or --minutes, the "
+        "same command continues. It may then have a larger --positions.",
         TableFlags,
         imported("octofold_papers.commands", "rebuild_table"),
     ),
     Command(
         "tune",
-        "weights of the heuristic of expectimax, by the scores of its games",
-        "Search for weights of the heuristic of the player expectimax by CMA-ES: try some, and draw the next "
-        "ones near the best of them. 600 candidates of 300 games, two moves deep, take about two hours of a "
-        "core. After Ctrl-C or --minutes, the same command continues.",
+        "tune the weights of expectimax's heuristic by the scores of its games",
+        "Search for weights of the heuristic of the player expectimax by CMA-ES: try some weights, and draw "
+        "the next ones near the best. 600 candidates with 300 games each, two moves deep, take about two "
+        "hours on one core. After Ctrl-C or --minutes, the same command continues.",
         TuneFlags,
         imported("octofold_papers.answers.tuning", "tune"),
     ),
@@ -134,7 +132,7 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of `octofold-papers` and return its exit code; see `run_program`."""
+    """Run a command of `octofold-papers` and return its exit code, see `run_program`."""
     description = "Train, tune and play what five publications describe."
     return run_program("octofold-papers", description, COMMANDS, {"window": "gymnasium-window"}, arguments)
 

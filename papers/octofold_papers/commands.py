@@ -49,11 +49,11 @@ TRAINERS = {
     "dqn": Trainer(_train_dqn, {"dqn": DQNOptions}),
     "lazyzero": Trainer(_train_lazyzero, {"lazyzero": LazyZeroOptions}),
 }
-"""Trainers by command."""
+"""The trainers, keyed by command."""
 
 
 def train(name: str, flags: RunFlags) -> None:
-    """Train what the command of this name trains; see `run_trainer`."""
+    """Train the network of the command with this name, see `run_trainer`."""
     run_trainer(name, TRAINERS, flags)
 
 
@@ -61,8 +61,7 @@ def rebuild_table(flags: TableFlags) -> None:
     """Train every network of the published tables, let each play, and print its figures.
 
     Raises:
-        TrainingError: a network could not be trained, a file is damaged, or another process works in the
-            folder.
+        TrainingError: a network cannot be trained, a file is damaged, or another process uses the folder.
     """
     names = flags.rows or list(ROWS)
     options = TableOptions(flags.positions, flags.games, tuple(ROWS[name] for name in names))

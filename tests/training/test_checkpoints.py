@@ -50,7 +50,7 @@ def test_a_weight_that_float16_cannot_hold_is_named_and_the_checkpoint_before_st
     before = checkpoints.load(folder)
     name, weight = next(iter(before.network.named_parameters()))
     weight.data.view(-1)[0] = 70_000
-    with pytest.raises(CheckpointError, match=f"{name} reaches 70,000, and float16 ends at 65,504"):
+    with pytest.raises(CheckpointError, match=f"{name} must be at most 65,504 for float16, got 70,000"):
         checkpoints.save(folder, before.network, ARCHITECTURE, {}, float16=True)
     assert checkpoints.load(folder).sha256 == before.sha256
 
@@ -109,7 +109,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
     network = checkpoints.load(folder).network
     next(network.parameters()).data.view(-1)[0] = torch.nan
     checkpoints.save(folder, network, ARCHITECTURE, {})
-    with pytest.raises(CheckpointError, match="holds weights that are not finite numbers"):
+    with pytest.raises(CheckpointError, match="contains weights that are not finite numbers"):
         checkpoints.load(folder)
 
 

@@ -92,7 +92,7 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
         "their last field can be the cell of: new tile 0, last placed tile 0, either 1, neither 0",
     ]
     again = _without_extras(*words)
-    assert (again.returncode, "exists already" in again.stderr) == (1, True)
+    assert (again.returncode, "already exists" in again.stderr) == (1, True)
 
 
 def test_threads_that_wait_for_others_leave_their_core(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def test_endgame_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     assert main(flags) == 0
     assert capsys.readouterr().out == (
-        f"{out}/five-32: exists already, {five:,} positions\n"
-        f"{out}/six-32: exists already, {six:,} positions\n"
+        f"{out}/five-32: already exists, {five:,} positions\n"
+        f"{out}/six-32: already exists, {six:,} positions\n"
     )
     assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
 
@@ -36,7 +36,7 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert main(["endgame", "--five", "512", "--six", "32", "--out", str(tmp_path / "tables")]) == 1
     assert capsys.readouterr().err == (
-        "octofold-train: --five 512 takes about 12.0 GB of memory; this machine has 4.3\n"
+        "octofold-train: --five 512 takes about 12.0 GB of memory; this machine has 4.3 GB\n"
     )
     assert not (tmp_path / "tables").exists()
 
@@ -73,7 +73,7 @@ def test_trimmed_tables_are_those_of_the_positions_in_games(
     assert capsys.readouterr().out == f"{out}/five-32: {five:,} positions\n{out}/six-32: {six:,} positions\n"
     assert 0 < five + six < 100_000
     assert main(trim) == 1
-    assert capsys.readouterr().err == f"octofold-train: {out} exists already\n"
+    assert capsys.readouterr().err == f"octofold-train: {out} already exists\n"
     assert main([*trim[:-4], "--out", str(tmp_path / "other"), "--tables", str(tmp_path / "none")]) == 1
     assert (
         "no endgame tables; use models/perimeter, or make some with octofold-train endgame"

@@ -43,15 +43,15 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[distil", "not TOML"),
+        ("[distil", "not valid TOML"),
         ("[[distil]]", r"write \[distil\] in place of \[\[distil\]\]"),
         ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; it must be at most 1e\+09"),
         (
             "positions = 3",
-            r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
+            r"'positions' is outside of a table; move it below a heading, such as \[distil\]",
         ),
-        ("[ntuple]", r"has no table \[distil\]"),
-        ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
+        ("[ntuple]", r"table \[distil\] is missing"),
+        ("[distill]", r"unknown table \[distill\]; did you mean distil\?"),
         (
             "[distil]\n[xyz]",
             r"no table \[xyz\]; it may have network, ntuple, distil, device_distil",
@@ -61,7 +61,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
         ("[distil]\ntemperature = 'hot'", "temperature is 'hot', not a number"),
         ("[distil]\ntemperature = nan", "temperature is nan"),
-        ('[distil]\nstart = "net\\u0000"', r"start is 'net\\x00'; it may not hold a NUL"),
+        ('[distil]\nstart = "net\\u0000"', r"start must not contain a NUL character"),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
@@ -102,7 +102,7 @@ def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.toml"], "nowhere.toml: no such recipe"),
+        (["nowhere.toml"], "nowhere.toml: recipe does not exist"),
         (["RECIPE", "--teacher", "nothing"], "nothing"),
     ],
 )

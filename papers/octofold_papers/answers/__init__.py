@@ -1,1 +1,1 @@
-"""The answers on Stack Overflow: minimax, Monte Carlo, and weights of expectimax found by CMA-ES."""
+"""Players from answers on Stack Overflow: minimax, Monte Carlo, and expectimax tuned by CMA-ES."""

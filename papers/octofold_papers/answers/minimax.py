@@ -1,4 +1,4 @@
-"""Minimax with alpha-beta pruning: ovolve's search, which treats the spawns as an opponent.
+"""Minimax with alpha-beta pruning: ovolve's search, which treats spawns as an opponent's moves.
 
     board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
 
@@ -6,8 +6,8 @@ The search looks only at the worst new tiles, which keeps the tree narrow. A mov
 2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 
-A board gains from empty cells and from its largest tile. It loses for roughness, the differences between
-neighboring tiles, and for disorder, the rises and falls along rows and columns
+The heuristic rewards empty cells and the largest tile. It penalizes roughness, the differences between
+neighboring tiles, and disorder, the rises and falls along rows and columns
 (https://github.com/ovolve/2048-AI, grid.js and ai.js, described in https://stackoverflow.com/a/22389702).
 """
 
@@ -40,7 +40,7 @@ _DEEPEST = 24
 LOST = -10_000.0
 """The worth of a board without a legal move, below the worth of every other board."""
 WON = 10_000.0
-"""The worth of a move that wins. Each move that a win is further away takes 1 off."""
+"""The worth of a move that wins. Each move before it reduces the worth by 1."""
 _LEAST_WON = 9_900.0
 
 
@@ -54,13 +54,14 @@ class MinimaxPlayer(ValuePlayer):
     depth: int = 3
     """Moves to look ahead, 1 to 24."""
     milliseconds: int = 0
-    """Time for each board: the search starts at `depth` and goes one move deeper until the time is used up.
+    """Time limit per board. The search starts at `depth` and goes one move deeper until the time is over.
 
-    It is the CPU time of the board's own thread: other boards and programs slow a game down but do not make
-    its moves worse. 0 searches to `depth` only. With a time, moves depend on the speed of the machine.
+    The limit counts the CPU time of the board's own thread. So other boards and programs slow a game down but
+    do not make its moves worse. 0 searches to `depth` only. With a limit, moves depend on the machine's
+    speed.
     """
     win: int = 2048
-    """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
+    """The tile that wins. A board that already has it, or a larger one, cannot win. 0 disables winning."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -71,7 +72,7 @@ class MinimaxPlayer(ValuePlayer):
         check_option("depth", self.depth, 1, _DEEPEST)
         check_option("milliseconds", self.milliseconds, 0, 3_600_000)
         if self.win and self.win not in [1 << exponent for exponent in range(2, LARGEST_EXPONENT + 1)]:
-            raise ValueError(f"win {self.win} is not 0 or a tile from 4 to {1 << LARGEST_EXPONENT}")
+            raise ValueError(f"win must be 0 or a tile from 4 to {1 << LARGEST_EXPONENT}, got {self.win}")
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         return self._searched(boards, exact=True)
@@ -80,7 +81,10 @@ class MinimaxPlayer(ValuePlayer):
         return best_moves(self._searched(boards, exact=False))
 
     def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
-        """The values of all moves. Without `exact`, moves no better than an earlier one have no value."""
+        """Return the values of all moves.
+
+        Without `exact`, only moves better than all earlier ones have one.
+        """
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)
         if self.milliseconds:
@@ -96,7 +100,7 @@ class MinimaxPlayer(ValuePlayer):
         end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
             reached = _fill(board, values, depth, win, exact)
-            # A deeper search finds no sooner win, and chooses the same move if only one is legal.
+            # A deeper search cannot find an earlier win, and cannot change the only legal move.
             decided = values.max() >= _LEAST_WON or np.isfinite(values).sum() < 2
             if time.thread_time() >= end or reached < depth or (decided and not exact):
                 break
@@ -104,10 +108,10 @@ class MinimaxPlayer(ValuePlayer):
 
 @njit(cache=True, nogil=True)
 def _fill(boards, values, most_depth, winning, exact):
-    """Write the values of the deepest search of each board that is not lost; return the last one's depth.
+    """Write the values of each board's deepest search with a move that does not lose; return the last depth.
 
-    If the spawns that count end the game whatever the move, the search says nothing about the moves. As in
-    ovolve's program, a shallower one then decides: the spawns are hardly ever the costliest ones.
+    If the worst spawns end the game after every move, the search cannot compare the moves. As in ovolve's
+    program, a shallower search then decides, since real spawns are hardly ever the worst ones.
     """
     depth = most_depth
     for n in range(len(boards)):
@@ -119,7 +123,7 @@ def _fill(boards, values, most_depth, winning, exact):
 
 @njit(cache=True, nogil=True)
 def _search(board, values, depth, winning, exact):
-    """Write the values of a board's moves, and return the largest one."""
+    """Write the values of a board's moves, and return the largest value."""
     win = np.int64(winning)
     for cell in range(16):
         if winning and np.int64(board >> _U(4 * cell) & _U(0xF)) >= winning:
@@ -145,14 +149,14 @@ def _search(board, values, depth, winning, exact):
 def worst_case(afterstate, depth, alpha, beta, win, won):
     """Return the worth of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
 
-    The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
-    number that is not above `alpha`; likewise for a worth that is not below `beta`.
+    The result is exact only between `alpha` and `beta`. If the worth is `alpha` or less, so is the result. If
+    the worth is `beta` or more, so is the result.
 
     Args:
         afterstate: a 64-bit board.
-        depth: how many moves follow.
-        alpha: the worth that another move has already.
-        beta: the worth that another spawn has already.
+        depth: number of moves to search.
+        alpha: the worth that another move is known to have.
+        beta: the worth that another spawn is known to have.
         win: the exponent of the tile that wins, or 0.
         won: the worth of the next move if it wins.
     """
@@ -215,7 +219,7 @@ def _roughness(lines: Lines) -> NDArray[np.int64]:
 
 
 def _steps(lines: Lines) -> NDArray[np.int64]:
-    """`[3, N]`: from cell to cell, where empty cells between the first and the last one are passed over."""
+    """Return differences `[3, N]` from tile to tile, skipping the empty cells between them."""
     first, second, third, last = lines
     second = np.where(second > 0, second, first)
     third = np.where(third > 0, third, second)
@@ -231,7 +235,7 @@ _LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
 
 @njit(cache=True, nogil=True)
 def heuristic(board):
-    """Return the worth of a 64-bit board with at least one empty cell; every afterstate has one."""
+    """Return the worth of a 64-bit board with an empty cell. Every afterstate has one."""
     columns = transpose(board)
     roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
     disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
@@ -265,15 +269,15 @@ def spawn_cost(afterstate, columns, islands, cell, exponent):
     rougher = _ROUGHNESS[across | tile_across] - _ROUGHNESS[across]
     rougher += _ROUGHNESS[along | tile_along] - _ROUGHNESS[along]
     same = _same_neighbors(across, cell % 4, exponent) + _same_neighbors(along, cell // 4, exponent)
-    if same > 1:  # it may join several islands, or touch one of them twice
+    if same > 1:  # the tile may join several islands or touch one island twice
         return rougher + count_islands(afterstate | _U(exponent) << _U(4 * cell)) - islands
     return rougher + 1 - same
 
 
 @njit(cache=True, nogil=True)
 def _same_neighbors(line, place, exponent):
-    """Return the number of neighbors of a place in a line with this exponent, which is above 0."""
-    # An empty cell is put before the first cell, so that both neighbors are always there.
+    """Return the number of a place's neighbors in a line that have this exponent, which must be above 0."""
+    # An empty cell before the first cell ensures that both neighbors exist.
     beside = line << _U(4) >> _U(4 * place)
     return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))
 
@@ -282,7 +286,7 @@ def _same_neighbors(line, place, exponent):
 def count_islands(board):
     """Return the number of connected groups of equal tiles."""
     tiles = ~empty_cells(board) & EVERY_CELL
-    # The lowest bit of its nibble stands for a cell. Cell i has cell i + 1 to its right and cell i + 4 below.
+    # The lowest bit of a nibble marks the cell. Cell i has cell i + 1 to its right and cell i + 4 below.
     right = tiles & empty_cells(board ^ board >> _U(4)) & _U(0x0111011101110111)
     below = tiles & empty_cells(board ^ board >> _U(16)) & _U(0x0000111111111111)
     islands = 0

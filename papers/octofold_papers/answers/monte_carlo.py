@@ -1,9 +1,9 @@
-"""Pure Monte Carlo: play random games to the end after each move, and make the move that scores best.
+"""Pure Monte Carlo: plays random games to the end after each move and makes the move that scores best.
 
-The algorithm is ronzil's (https://stackoverflow.com/a/23853848). It needs only the rules of the game. He also
-tried lists of moves, other ways to score a move, and more games where a larger tile is near
-(https://github.com/ronzil/2048-ai-cpp). Left out is his tree of moves, which weighs a move by the chance that
-it can be made after the moves before it: he found no gain in it.
+The algorithm is ronzil's (https://stackoverflow.com/a/23853848). It needs only the rules of the game. ronzil
+also tried lists of moves, other scores of a move, and more games when a larger tile is near
+(https://github.com/ronzil/2048-ai-cpp). This module omits ronzil's tree of moves, which weighs a move by the
+probability that it is legal after the earlier moves: ronzil found no gain in it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from octofold_players.random_player import LARGEST_SEED, random_move, seed_by_bo
 _SCORES = ("average", "minimum", "maximum")
 _MOST_DEPTH = 8
 _CRITICAL = 11
-"""The exponent from which on a larger tile is hard to make: 2048, as in ronzil's program."""
+"""Exponent of a largest tile from which a larger tile is hard to make: 2048, as in ronzil's program."""
 
 
 @dataclass(frozen=True)
 class MonteCarloPlayer(ValuePlayer):
-    """Chooses the move after which random games score most, by default on average."""
+    """Chooses the move after which random games score most: by default, on average."""
 
     kind: ClassVar[str] = "montecarlo"
     value_unit: ClassVar[str] = "points"
@@ -35,16 +35,16 @@ class MonteCarloPlayer(ValuePlayer):
     runs: int = 100
     """Random games after each legal move, or after each list of moves."""
     depth: int = 1
-    """Moves of a list, 1 to 8. Random games follow each of the 4**depth lists. The best list's first move
-    is made. A random game in which a move of its list is illegal does not count."""
+    """Length of a list of moves, 1 to 8. Random games follow each of the 4**depth lists. The player makes the
+    first move of the best list. A random game in which a move of its list is illegal does not count."""
     score: str = "average"
-    """How random games score: by their `average`, `minimum` or `maximum`, or by the mean of several of these,
-    such as `average+maximum`."""
+    """Score of a list of moves: the `average`, `minimum` or `maximum` of its random games, or the mean of
+    several of these, such as `average+maximum`."""
     deep: int = 0
-    """Random games in place of `runs` where it matters: on a board with a 2048 or more, if one of the `runs`
-    games makes a tile larger than any on the board. 0: never. ronzil's program has 1,000,000."""
+    """Number of random games instead of `runs` on critical boards: the board has a 2048 or larger tile, and
+    one of the `runs` games makes a tile larger than any on it. 0: always `runs`. ronzil used 1,000,000."""
     seed: int = 0
-    """The seed and the board determine the random games."""
+    """The seed. Together with the board, it determines the random games."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -58,7 +58,7 @@ class MonteCarloPlayer(ValuePlayer):
         check_option("seed", self.seed, 0, LARGEST_SEED)
         for name in self.score.split("+"):
             if name not in _SCORES:
-                raise ValueError(f"score {name!r} is not one of {', '.join(_SCORES)}, or several joined by +")
+                raise ValueError(f"score must be {', '.join(_SCORES)}, or several joined by +, got {name!r}")
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         values = np.empty((len(boards), 4))
@@ -80,7 +80,7 @@ def largest_exponent(board):
 
 @njit(cache=True, nogil=True)
 def rollout(board, state):
-    """The points of one game of random moves from `board` to its end, and its largest exponent then."""
+    """Play random moves from `board` to the end. Return the points and the largest exponent at the end."""
     points = 0
     while True:
         move, afterstate, reward = random_move(board, state)
@@ -94,7 +94,7 @@ def rollout(board, state):
 
 @njit(cache=True, nogil=True)
 def _run(afterstate, moves, count, state):
-    """Return the points of a list of moves and of random moves after it, and the largest exponent at the end.
+    """Play a list of moves, then random moves. Return all points and the largest exponent at the end.
 
     The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each, the
     first one lowest.
@@ -116,10 +116,10 @@ def _run(afterstate, moves, count, state):
 
 @njit(cache=True, nogil=True)
 def _score(afterstate, moves, count, runs, weights, state):
-    """The score of the runs that begin with a list of moves, and the largest exponent that one came to.
+    """Return the score of the runs that begin with a list of moves, and the largest exponent of any run.
 
-    The score is -1 if the list is illegal in all of them. `weights` are those of the average, the minimum and
-    the maximum.
+    The score is -1 if the list is illegal in all runs. `weights` are the weights of the average, the minimum
+    and the maximum.
     """
     counted, total, least, most, largest = 0, 0, np.int64(1) << 62, np.int64(0), 0
     for _ in range(runs):
@@ -148,7 +148,7 @@ def _fill(boards, values, runs, deep, depth, weights, seed):
 
 @njit(cache=True, nogil=True)
 def _fill_row(board, values, runs, depth, weights, state):
-    """Fill in the values of the moves; returns the largest exponent that a run came to."""
+    """Fill in the values of the moves, and return the largest exponent of any run."""
     largest = 0
     for move in range(4):
         afterstate, reward = slide(board, move)
@@ -157,7 +157,7 @@ def _fill_row(board, values, runs, depth, weights, state):
         elif afterstate == board:
             values[move] = -np.inf
         else:
-            best = 0.0  # if no list can be played to its end
+            best = 0.0  # the value if no list can be played to its end
             for moves in range(1 << 2 * (depth - 1)):
                 score, reached = _score(afterstate, moves, depth - 1, runs, weights, state)
                 best, largest = max(best, score), max(largest, reached)

@@ -1,9 +1,10 @@
-"""`octofold-papers tune`: weights of expectimax's heuristic, by the average score of games.
+"""The command `octofold-papers tune`, which finds weights of expectimax's heuristic by scores of games.
 
-The covariance matrix adaptation evolution strategy draws some candidates from a normal distribution, and
-moves and shapes it by their order (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016; the library
-`cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation play the
-same games, and each generation plays others, so that luck decides little and is not learned.
+The covariance matrix adaptation evolution strategy (CMA-ES) draws candidates from a normal distribution, and
+moves and shapes this distribution by their ranking (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016;
+the library `cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation
+play the same games, which reduces luck. Each generation plays new games, so that no weights fit certain
+games.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from octofold_training.run.progress import Forecast, ProgressLine
 if TYPE_CHECKING:
     from octofold_papers.cli import TuneFlags
 
-_SPREAD = 0.2  # of the first candidates, in units of the weights
+_SPREAD = 0.2  # initial standard deviation of the candidates, relative to the weights
 _UNITS = {
     "moravek": Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 500.0),
-    # What this heuristic lacks has Moravek's weights, in proportion to that of an empty cell.
+    # Terms that this heuristic lacks start with Moravek's weights, relative to the weight of an empty cell.
     "nneonneo": Weights(10_000.0, 26_000.0, 1_740.0, 4.0, 407.0, 3.5, 20_000.0),
 }
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Weights and the average of their games: a line of the file."""
+    """The weights of a candidate and the average score of its games: a line of the file."""
 
     weights: str
     first_game: int
@@ -52,7 +53,7 @@ def tune(flags: TuneFlags) -> None:
     """Evaluate the missing candidates, and print the player with the mean of the last distribution.
 
     Raises:
-        TrainingError: the folder has candidates of other flags, or another process plays there.
+        TrainingError: the folder has candidates of other flags, or another process uses it.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -85,7 +86,7 @@ def tune(flags: TuneFlags) -> None:
 
 
 def _read(file: Path) -> list[Candidate]:
-    """Return the candidates of a file; none without a file. An incomplete last line is removed."""
+    """Return the candidates of a file; a missing file has none. Remove an incomplete last line."""
     if not file.exists():
         return []
     text = file.read_text(encoding="utf-8")
@@ -100,7 +101,7 @@ def _read(file: Path) -> list[Candidate]:
 
 
 def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
-    """Return the average score of a candidate's games."""
+    """Play the games of a candidate and return their average score."""
     player = HeuristicExpectimaxPlayer(flags.depth, heuristic=flags.heuristic, weights=weights)
     episodes = Episodes(flags.seed, range(first_game, first_game + flags.games))
     scores: list[int] = []
@@ -110,8 +111,8 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """Return the option `weights`, with values from 0 and powers up to the largest one."""
+    """Return the option `weights`. Values are at least 0, and powers at most the largest allowed one."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
-    # Not `.4g`, whose exponents have a plus sign, too.
+    # The format `.4g` would write a plus sign in exponents.
     return "+".join(np.format_float_positional(value, 4, fractional=False, trim="-") for value in values)

@@ -17,7 +17,7 @@ _LETTERS = {"w": "up", "d": "right", "s": "down", "a": "left"}
 
 
 def play_in_a_window(flags: WindowFlags) -> int:
-    """Play games of a seed until the window is closed; returns the exit code."""
+    """Play games of a seed until the window is closed, and return the exit code."""
     try:
         window = Window("2048")
         play(window, flags.seed)
@@ -29,7 +29,7 @@ def play_in_a_window(flags: WindowFlags) -> int:
 
 
 def play(window: Window, seed: int | None = None) -> None:
-    """Play games of a seed (None: a random one), until the window is closed or left."""
+    """Play games of a seed until the player leaves the window. `seed` None: a random seed."""
     environment = Game2048Env()
     observation, info = environment.reset(seed=seed)
     over = False

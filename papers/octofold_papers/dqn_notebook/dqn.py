@@ -1,9 +1,9 @@
-"""Deep Q-learning: a network learns what each move is worth from the moves that it has made.
+"""Deep Q-learning: a network learns the values of moves from the moves that it has made.
 
-Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023, as it was written:
-one game at a time; an update a move on a batch from the last 10,000 moves; the reward is the number of
-merges; the target of a move is its reward plus 0.9 times the largest of all four values after it, legal or
-not, and gradients flow through that target, too.
+This follows Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. It
+plays one game at a time. Every move is followed by an update on a batch from the last 10,000 moves. The
+reward is the number of merges. The target of a move is its reward plus 0.9 times the largest of all four
+values after it, legal or not. Gradients flow through the target, too.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from torch.nn.functional import mse_loss
 
 CURVES = Curves(
     {
-        "loss": "Loss: distance of values from their targets",
+        "loss": "Loss: distance between values and targets",
         "average_score": "Average score of the games that ended",
     }
 )
 
-_EXPONENTS = 17  # a game that makes a larger tile ends
+_EXPONENTS = 17  # a larger tile ends the game
 
 
 @dataclass(frozen=True)
 class DQNOptions:
-    """Options of one training run. The defaults are the published ones."""
+    """Options of a training run. The defaults are the published ones."""
 
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
-    replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1, fixed=True)
-    batch_size: int = option(100, "moves of one update", minimum=1)
+    replay: int = option(10_000, "number of latest moves from which batches are drawn", minimum=1, fixed=True)
+    batch_size: int = option(100, "moves per update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
-    discount: float = option(0.9, "worth of what comes a move later", maximum=1)
-    epsilon: float = option(0.9, "share of random moves in the beginning", maximum=1)
-    epsilon_decay: float = option(0.998, "factor on epsilon after each game", maximum=1)
+    discount: float = option(0.9, "discount per move of later rewards", maximum=1)
+    epsilon: float = option(0.9, "initial share of random moves", maximum=1)
+    epsilon_decay: float = option(0.998, "multiply epsilon by this after each game", maximum=1)
     learning_rate: float = option(5e-5, "learning rate of Adam")
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DQNProgress(GamesProgress):
-    """Averages since the last report."""
+    """The progress of a run. Its numbers are averages since the last report."""
 
     epsilon: float
 
@@ -84,7 +84,7 @@ class ReplayBuffer:
         return min(self.added, len(self.moves))
 
     def add(self, *columns: Tensor) -> None:
-        """Keep N moves, in place of the oldest: boards, moves, rewards, next boards and ends."""
+        """Replace the oldest moves with N new ones: boards, moves, rewards, next boards and ends."""
         count = len(columns[0])
         places = torch.arange(self.added, self.added + count, device=self.moves.device) % len(self.moves)
         for kept, new in zip(self._columns(), columns, strict=True):
@@ -92,32 +92,35 @@ class ReplayBuffer:
         self.added += count
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Return the same columns of some moves."""
+        """Return the columns of the moves in these rows."""
         return tuple(column[rows] for column in self._columns())
 
     def _columns(self) -> tuple[Tensor, ...]:
         return self.boards, self.moves, self.rewards, self.next_boards, self.ended
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs: copies, since slices are saved with all that they are parts of."""
+        """Return everything that `restore` needs.
+
+        Copies it, since torch saves a slice with its whole tensor.
+        """
         return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state`, with every move at its old place: batches are drawn by place."""
+        """Continue from an earlier `state`. Every move keeps its row, since batches are drawn by row."""
         self.added = state["added"]
         for kept, saved in zip(self._columns(), state["columns"], strict=True):
             kept[: len(saved)] = saved
 
 
 class SingleGame:
-    """One game at a time, in numpy: with tensors, a step takes ten times as long.
+    """Plays one game at a time in numpy. With tensors, a step would take ten times as long.
 
-    Every new tile is drawn with two random numbers of `generator`: its cell and its size.
+    Two random numbers of `generator` choose the cell and the size of every new tile.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
-        self._ended: list[int] = []  # scores
+        self._ended: list[int] = []  # scores of ended games
         self._begin()
 
     @property
@@ -127,13 +130,13 @@ class SingleGame:
 
     @property
     def legal(self) -> Tensor:
-        """The legal moves `[1, 4] bool`; there is one."""
+        """The legal moves `[1, 4] bool`. At least one move is legal."""
         return torch.from_numpy(self._legal)
 
     def step(self, move: int) -> tuple[int, bool]:
-        """Play a legal move; returns its merges, and whether the game ended: then another one has begun."""
+        """Play a legal move. Return its merges, and whether the game ended and a new one has begun."""
         after = self._after[0, move]
-        # A merge makes one tile of two.
+        # A merge turns two tiles into one.
         merges = int(np.count_nonzero(self._board) - np.count_nonzero(after))
         self._score += int(self._points[0, move])
         ended = bool((after > _EXPONENTS).any())
@@ -151,7 +154,7 @@ class SingleGame:
         return scores
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs, except the generator."""
+        """Return everything that `restore` needs, except the generator."""
         return {"boards": self.boards.clone(), "score": torch.tensor([self._score])}
 
     def restore(self, state: dict[str, Tensor]) -> None:
@@ -177,7 +180,7 @@ class SingleGame:
 
 
 class DQN(GamesRun[DQNProgress]):
-    """One run: a Q-network, its optimizer, its games and their latest moves."""
+    """A training run: a Q-network, its optimizer, its games and their latest moves."""
 
     options: DQNOptions
 
@@ -187,25 +190,25 @@ class DQN(GamesRun[DQNProgress]):
         """Prepare a run.
 
         Raises:
-            TrainingError: the network does not answer with values of moves, or the replay is too small.
+            TrainingError: the outputs of the network are not action values, or the replay is too small.
         """
         device = device or torch.device("cpu")
         super().__init__(options, architecture)
         self.network = build(architecture).to(device)
         self._interface = interface_of(self.network)
         if self._interface.answers != "action_values":
-            raise TrainingError('the network answers with logits; DQN trains kind = "q_network"')
+            raise TrainingError('DQN needs a network of kind = "q_network"; this one answers with logits')
         self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         self.averaged = averaged_over(self.network)
         self._generator = torch.Generator().manual_seed(options.seed)
-        self._masks = global_generator(device)  # of dropout, which takes no other one
+        self._masks = global_generator(device)  # dropout can use no other generator
         self._random = np.random.default_rng(options.seed)
         self._first = max(options.first_moves, options.batch_size - 1)
         if options.replay <= self._first:
             raise TrainingError(
-                f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
-                f"and at least batch_size ({options.batch_size:,}), otherwise no update would ever run"
+                f"replay must be above first_moves ({options.first_moves:,}) and at least batch_size "
+                f"({options.batch_size:,}), got {options.replay:,}"
             )
         self._game = SingleGame(self._generator)
         self._device = device
@@ -214,24 +217,24 @@ class DQN(GamesRun[DQNProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and its length, for the checkpoint."""
+        """The training method and the length of the run, for the checkpoint."""
         return {"method": "deep Q-learning", "episodes": self.episodes}
 
     @property
     def has_learned(self) -> bool:
-        """Whether there was an update."""
+        """Whether the network has been updated."""
         return self._updates > 0
 
     @property
     def epsilon(self) -> float:
-        """The share of random moves."""
+        """The current share of random moves."""
         return self.options.epsilon * self.options.epsilon_decay**self.episodes
 
     def learn(self, steps: int = 200) -> DQNProgress:
-        """Make `steps` moves, fewer at the end of the run.
+        """Make `steps` moves, or fewer at the end of the run.
 
         Raises:
-            TrainingError: the loss is no longer a number, or the run ends before its first update.
+            TrainingError: the loss is not a finite number, or the run ends before its first update.
         """
         start = time.perf_counter()
         losses: list[Tensor] = []
@@ -260,7 +263,7 @@ class DQN(GamesRun[DQNProgress]):
 
     @torch.no_grad()
     def _play(self) -> None:
-        """Make a move: a random legal one, or the one that the network values most."""
+        """Make a move: a random legal move, or the move that the network values most."""
         boards, legal = self._game.boards, self._game.legal
         explores = torch.rand(1, generator=self._generator) <= self.epsilon
         moves = (torch.rand(1, 4, generator=self._generator) * legal).argmax(dim=1)
@@ -274,7 +277,7 @@ class DQN(GamesRun[DQNProgress]):
         self.episodes += ended
 
     def _update(self) -> Tensor:
-        """Learn from a batch of moves; returns the loss."""
+        """Learn from a batch of moves, and return the loss."""
         rows = self._random.choice(len(self._replay), self.options.batch_size, replace=False)
         batch = self._replay.batch(torch.from_numpy(rows).to(self._replay.moves.device))
         loss = self.loss(*batch)
@@ -284,26 +287,26 @@ class DQN(GamesRun[DQNProgress]):
         return loss.detach()
 
     def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
-        """Return the distance of the values of moves from their targets.
+        """Return the distance between the values of moves and their targets.
 
         Args:
-            boards: `[B, 16]`.
-            moves: `[B]`, made on them.
-            rewards: `[B]`, what the moves earned.
-            after: `[B, 16]`, the boards that followed.
-            ended: `[B]`, whether the game was over after the move; then `after` counts nothing.
+            boards: the boards, `[B, 16]`.
+            moves: the moves made on the boards, `[B]`.
+            rewards: the rewards of the moves, `[B]`.
+            after: the boards after the moves and spawns, `[B, 16]`.
+            ended: whether the game was over after the move, `[B]`. If so, the value of `after` is 0.
         """
-        # One pass of a batch twice as large takes two thirds of the time of two.
+        # One pass over a doubled batch takes two thirds of the time of two passes.
         values, later = self._values(torch.cat([boards, after])).chunk(2)
         values = values.gather(1, moves[:, None])[:, 0]
         return mse_loss(values, rewards + self.options.discount * later.amax(dim=1).masked_fill(ended, 0.0))
 
     def _values(self, boards: Tensor) -> Tensor:
-        """`[N, 16]` to the values of up, right, down and left `[N, 4]`."""
+        """Return the values `[N, 4]` of up, right, down and left on boards `[N, 16]`."""
         return self._interface.by_move(self.network(self._encode(boards)))
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {
             **super().state(),
             "game": self._game.state(),
@@ -316,7 +319,7 @@ class DQN(GamesRun[DQNProgress]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `TrainingRun.restore`."""
+        """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self._game.restore(state["game"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)

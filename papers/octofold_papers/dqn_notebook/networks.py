@@ -1,7 +1,7 @@
-"""The three Q-networks of a course project: what each action is worth, from the logarithms of the cells.
+"""The three Q-networks of a course project: action values from the base-2 logarithms of the tiles.
 
-Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. Their actions are
-in the order up, down, left, right.
+Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. The order of their
+actions is up, down, left, right.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _CONVOLUTION_CHANNELS = 8
 
 
 class QNetwork(nn.Module):
-    """A network of one of the three forms; its weights start as PyTorch starts them, as in the project.
+    """A network of one of the three forms. It has PyTorch's default initial weights, as in the project.
 
-    `simple`: dense layers of 128 and 64. `dropout`: of 64, 128 and 64, half of what leaves the first two
-    dropped in training. `conv`: convolutions of one to four cells a side next to each other, eight channels
-    each, then a dense layer of 128.
+    `simple`: dense layers of 128 and 64 units. `dropout`: dense layers of 64, 128 and 64 units, with a
+    dropout of one half after the first two. `conv`: four parallel convolutions with windows of 1x1 to 4x4
+    cells and eight channels each, then a dense layer of 128 units.
     """
 
     interface = Interface(
@@ -44,7 +44,7 @@ class QNetwork(nn.Module):
         self.out = nn.Linear(widths[-1], 4)
 
     def forward(self, logarithms: Tensor) -> Tensor:
-        """Exponents `[N, 16]` as floats to action values `[N, 4]`."""
+        """Return action values `[N, 4]` for exponents `[N, 16]` as floats."""
         x = logarithms
         if len(self.convolutions):
             plane = x.view(-1, 1, 4, 4)
@@ -59,15 +59,15 @@ class QNetwork(nn.Module):
 
 
 def same(plane: Tensor, size: int) -> Tensor:
-    """Add the zeros that padding "same" adds before a convolution of that `size`."""
+    """Add the zeros that the padding "same" adds before a convolution of this `size`."""
     before, after = (size - 1) // 2, size // 2
     return pad(plane, (before, after, before, after))
 
 
 class QNetworkArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="q_network"):
-    """A `QNetwork`."""
+    """The architecture of a `QNetwork`."""
 
-    form: Annotated[QNetworkForm, msgspec.Meta(description="which of the three networks")]
+    form: Annotated[QNetworkForm, msgspec.Meta(description="form of the network")]
     value_scale: Annotated[
         float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
     ]

@@ -1,1 +1,1 @@
-"""The Polish report of 2025 and the papers of Kondo: networks that learn from play logs, and their tables."""
+"""The Polish report of 2025 and Kondo's papers: networks that learn from play logs, and their tables."""

@@ -1,4 +1,4 @@
-"""The rebuilt tables beside the published ones: as Markdown, JSON and a picture."""
+"""Writes the rebuilt tables beside the published ones, as Markdown, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from octofold_papers.supervised.rows import ROWS, TILES
 PUBLISHED_POSITIONS = 6e8
 _LEAST_POINTS = 4
 _QUANTILES = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""97.5% of Student's t, from 2 degrees of freedom on."""
+"""The 97.5% quantiles of Student's t distribution for 2, 3, ... degrees of freedom."""
 
 
 def write_report(results: Sequence[Result], folder: Path) -> str:
-    """Write `table.md`, `results.json` and `scores.png`; returns the Markdown."""
+    """Write `table.md`, `results.json` and `scores.png`, and return the Markdown."""
     text = markdown(results)
     write_text(folder / "table.md", text)
     write_text(folder / "results.json", json.dumps([asdict(result) for result in results], indent=2) + "\n")
@@ -33,13 +33,13 @@ def write_report(results: Sequence[Result], folder: Path) -> str:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Tables of each network's last stage (scores, shares of the largest tiles) and of its curve."""
+    """Return Markdown tables: scores and largest tiles after the last stage, and the curves."""
     last = _last(results)
     return "\n".join([*_scores(last), "", *_largest(last), "", *_curves(results, last), ""])
 
 
 def _last(results: Sequence[Result]) -> list[Result]:
-    """Return the result with the most positions, of each network and way of play."""
+    """Return the result with the most positions for each network and number of views."""
     found: dict[tuple[str, int], Result] = {}
     for result in results:
         key = (result.row, result.views)
@@ -92,7 +92,7 @@ def _largest(results: Sequence[Result]) -> list[str]:
 
 
 def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
-    """Return the averages by the positions learned from, and where their line would lead."""
+    """Return a table of averages by number of positions, with their extrapolation."""
     stages = sorted({each.positions for each in results})
     lines = [
         f"| average | views | {' | '.join(f'{stage:,}' for stage in stages)} "
@@ -111,7 +111,7 @@ def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
 
 
 def _draw(results: Sequence[Result], file: Path) -> None:
-    """Score against positions, a line for each network (figure 7 of Kondo and Matsuzaki, 2019)."""
+    """Draw score against positions, a line per network, as in figure 7 of Kondo and Matsuzaki, 2019."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     panel = figure.subplots()
     panel.set_prop_cycle(color=list(colormaps["tab20"](range(20))))  # more colors than networks
@@ -138,7 +138,7 @@ def _draw(results: Sequence[Result], file: Path) -> None:
 
 
 class Extrapolation(NamedTuple):
-    """An average score, with the 95% interval of the line that leads to it."""
+    """An extrapolated average score, with the 95% interval of the line."""
 
     average: float
     low: float
@@ -146,14 +146,14 @@ class Extrapolation(NamedTuple):
 
 
 def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
-    """The average after the published number of positions, on a straight line through the logarithms of both.
+    """Extrapolate the average to the published number of positions, by a line through both logarithms.
 
-    A stage counts by the inverse square of its interval. Where the stages lie further from the line than
-    their intervals say, the interval of the result grows by as much. No interval knows whether the
-    line bends later.
+    The weight of a stage is the inverse square of its interval. If the stages scatter around the line more
+    than their intervals suggest, the interval of the result is widened by the same factor. It does not
+    account for a later bend of the line.
 
     Returns:
-        None for fewer than four stages with an interval.
+        The extrapolation, or None if fewer than four stages have an interval.
     """
     points = [each for each in curve if each.error and each.average > 0]
     if len(points) < _LEAST_POINTS:

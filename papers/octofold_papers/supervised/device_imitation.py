@@ -1,10 +1,10 @@
-"""Imitation with everything on one GPU: a network learns the moves that a teacher makes beside it.
+"""Imitation on one GPU: a network learns the moves that a teacher makes in games on the same device.
 
-What is learned is what `imitation` says: each position once, as it was played, with the move made. There, the
-moves come from play logs; here, an n-tuple network makes them in thousands of games, which costs a GPU less
-than reading them. Some dozen moves of all games are shuffled at a time. On a GPU, the kernels of an update
-are recorded once and then played back (a CUDA graph), since small networks would wait for their launches. It
-runs on a CPU as well, to be tested.
+As in `imitation`, the network learns each position once, as it was played, with the move made. The moves do
+not come from play logs: an n-tuple network makes them in thousands of games, which takes a GPU less time than
+reading logs. Some dozen moves of all games are shuffled together. On a GPU, the kernels of an update are
+recorded once as a CUDA graph and replayed, since launching them takes longer than running a small network.
+The module also runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from torch.nn.functional import cross_entropy
 
 from octofold_papers.supervised.imitation import PolicyProgress, require_logits
 
-_EAGER_UPDATES = 3  # before a GPU's work is recorded: libraries choose and set up what they run
+_EAGER_UPDATES = 3  # updates before the recording, in which libraries choose their kernels
 
 
 @dataclass(frozen=True)
 class DeviceImitationOptions:
-    """Options of one training run. The defaults are the published ones, and suit a large GPU."""
+    """Options of a training run. The defaults are the published ones and suit a large GPU."""
 
     positions: float = option(6e8, "positions that the whole run learns from", minimum=1)
-    batch_size: int = option(1000, "positions of one update", minimum=2)
+    batch_size: int = option(1000, "positions per update", minimum=2)
     learning_rate: float = option(1e-3, "learning rate of Adam", fixed=True)
-    depth: int = option(2, "moves that the teacher looks ahead", minimum=1, maximum=2, fixed=True)
+    depth: int = option(2, "search depth of the teacher, in moves", minimum=1, maximum=2, fixed=True)
     games: int = option(16_384, "games that the teacher plays at once", minimum=1)
-    round_moves: int = option(64, "moves of all games that are shuffled together", minimum=1)
+    round_moves: int = option(64, "moves of each game that are shuffled together", minimum=1)
     warm_up_moves: int = option(
-        8_000, "the most moves that the teacher makes in a game before the run, looking one move ahead"
+        8_000, "maximum moves of the teacher in each game before the run, at search depth 1"
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
 
 
 class DeviceImitation(TrainingRun[PolicyProgress]):
-    """One run: a network, its optimizer, and the teacher's games, on one device."""
+    """A training run. The network, its optimizer and the teacher's games are on one device."""
 
     options: DeviceImitationOptions
 
@@ -63,7 +63,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
         Raises:
             TrainingError: the network does not answer with logits of moves, or a round is smaller than a
-                batch.
+            batch.
         """
         if options.games * options.round_moves < options.batch_size:
             raise TrainingError(
@@ -87,16 +87,16 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         self.averaged = averaged_over(self.network)
         self._boards = torch.zeros(options.batch_size, 16, dtype=torch.uint8, device=device)
         self._made = torch.zeros(options.batch_size, dtype=torch.int64, device=device)
-        self._sums = torch.zeros(2, dtype=torch.float64, device=device)  # of the losses and the right moves
+        self._sums = torch.zeros(2, dtype=torch.float64, device=device)  # sums of losses and of correct moves
         self._update: Callable[[], None] = self._learn_batch
         if device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # tries once which of its kernels are fastest
+            torch.backends.cudnn.benchmark = True  # measures once which kernels are fastest
             self._update = _recorded(self._learn_batch)
         self._batches = self._shuffled()
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and its length, for the checkpoint."""
+        """The training method and the length of the run, for the checkpoint."""
         return {
             "method": "supervised by a teacher's games, on one device",
             "teacher_sha256": self._teacher.sha256,
@@ -104,12 +104,12 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         }
 
     def warm_up(self) -> None:
-        """Spread the games over all stages."""
+        """Let the teacher play, so that all stages of a game occur."""
         for _ in spread(self._games, self._teacher, self.options.warm_up_moves):
             pass
 
     def learn(self, updates: int = 1000) -> PolicyProgress:
-        """Make `updates` updates, fewer at the end of the run, and wait for the device once.
+        """Make `updates` updates, or fewer at the end of the run. Waits for the device once.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -131,7 +131,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         return PolicyProgress(**self._figures(seconds, learned, loss, accuracy=right))
 
     def _learn_batch(self) -> None:
-        """One update from the batch in `_boards` and `_made`."""
+        """Make one update from the batch in `_boards` and `_made`."""
         answer = self.network(self._encode(self._boards))
         logits = self._interface.by_move(answer if self._interface.output is None else answer[0])
         loss = cross_entropy(logits, self._made)
@@ -142,7 +142,10 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         self._sums += torch.stack([loss.detach().double() * len(self._made), right.double()])
 
     def _shuffled(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of boards `[B, 16]` and the moves made `[B]`, without end; a round's rest is dropped."""
+        """Yield batches of boards `[B, 16]` and moves made `[B]` forever.
+
+        Drops the incomplete batch of a round.
+        """
         games = self._games
         while True:
             made = []
@@ -158,13 +161,13 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
                     yield boards[batch], moves[batch]
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs. The rest of the current round is dropped."""
+        """Return everything that `restore` needs. The rest of the current round is dropped."""
         return {**super().state(), "games": self._games.state(), "teacher_sha256": self._teacher.sha256}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, with another round of moves; see `TrainingRun.restore`."""
+        """Continue from `state` with a new round of moves, see `TrainingRun.restore`."""
         if state["teacher_sha256"] != self._teacher.sha256:
-            raise TrainingError("was learning from the moves of another teacher")
+            raise TrainingError("the run learned from the moves of another teacher")
         require_same(("games",), state["options"], self.options)
         super().restore(state)
         self._games.restore(state["games"])
@@ -172,7 +175,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
 
 def _recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """`work`, run as it is for some calls, then recorded as a CUDA graph and played back."""
+    """Return a function that runs `work`. After some calls, it records a CUDA graph and replays it."""
     graph, calls = torch.cuda.CUDAGraph(), 0
     stream = torch.cuda.Stream()
 

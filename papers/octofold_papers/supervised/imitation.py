@@ -1,9 +1,9 @@
-"""Supervised training from play logs: a policy network learns to make the moves that a player made.
+"""Supervised training from play logs: a policy network learns the moves that a player made.
 
-The loss is the cross-entropy of the network's logits for the four moves, with Adam, on shuffled moves of many
-games: Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
-Learning", Journal of Information Processing 27, 2019. As published, every board is seen as it was played and
-never turned: that is what makes eight views worth so much in play.
+Adam minimizes the cross-entropy of the network's logits for the four moves, on shuffled moves of many games:
+Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
+Learning", Journal of Information Processing 27, 2019. As published, the network sees every board as it was
+played and never turned. This is why a vote over eight views improves play so much.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from octofold_papers.supervised.shards import ShuffledMoves
 CURVES = Curves(
     {
         "loss": "Loss: cross-entropy (nats)",
-        "accuracy": "Accuracy: share of moves that are the player's",
+        "accuracy": "Accuracy: share of moves that agree with the player",
     }
 )
 
 
 @dataclass(frozen=True)
 class ImitationOptions:
-    """Options of one training run. The defaults are the published ones."""
+    """Options of a training run. The defaults are the published ones."""
 
     positions: float = option(6e8, "positions that the whole run learns from", minimum=1)
-    batch_size: int = option(1000, "positions of one update", minimum=1)
+    batch_size: int = option(1000, "positions per update", minimum=1)
     learning_rate: float = option(1e-3, "learning rate of Adam")
-    bfloat16: bool = option(False, "hidden layers compute in bfloat16, which some machines do faster")
+    bfloat16: bool = option(False, "compute hidden layers in bfloat16, which is faster on some machines")
     seed: int = option(1, "seed of the weights and of the order of the moves", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyProgress(RunProgress):
-    """Averages since the last report."""
+    """The progress of a run. Its numbers are averages since the last report."""
 
     accuracy: float
 
@@ -59,7 +59,7 @@ class PolicyProgress(RunProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class ImitationProgress(PolicyProgress):
-    """Averages of a run that reads its moves from files."""
+    """The progress of a run that reads its moves from files."""
 
     epoch: float
     """Passes over all moves so far."""
@@ -70,7 +70,7 @@ class ImitationProgress(PolicyProgress):
 
 
 class Imitation(TrainingRun[ImitationProgress]):
-    """One run: a network, its optimizer, and where it stands in the moves."""
+    """A training run: a network, its optimizer, and its position in the moves."""
 
     options: ImitationOptions
 
@@ -85,7 +85,8 @@ class Imitation(TrainingRun[ImitationProgress]):
 
         Raises:
             TrainingError: the network does not answer with logits of moves, or the last batch of an epoch is
-                too small for it.
+            too
+                small for it.
         """
         super().__init__(options, architecture)
         self.network = build(architecture).to(device)
@@ -106,7 +107,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and its length, for the checkpoint."""
+        """The training method and the length of the run, for the checkpoint."""
         return {
             "method": "supervised by play logs",
             "moves": len(self._moves),
@@ -114,10 +115,10 @@ class Imitation(TrainingRun[ImitationProgress]):
         }
 
     def learn(self, updates: int = 20) -> ImitationProgress:
-        """Make `updates` updates, fewer at the end of an epoch and of the run.
+        """Make `updates` updates, or fewer at the end of an epoch or of the run.
 
         Raises:
-            TrainingError: the loss is no longer a number.
+            TrainingError: the loss is not a finite number.
         """
         start = time.perf_counter()
         learned, loss, right = 0, 0.0, 0.0
@@ -131,11 +132,11 @@ class Imitation(TrainingRun[ImitationProgress]):
                 break  # a report covers one epoch
         return ImitationProgress(
             **self._figures(time.perf_counter() - start, learned, loss / learned, accuracy=right / learned),
-            epoch=self.positions / len(self._moves),  # not rounded: its whole part tells epochs apart
+            epoch=self.positions / len(self._moves),  # not rounded: counts whole epochs
         )
 
     def _update(self, moves: LoggedMoves) -> tuple[float, float]:
-        """Learn from a batch; returns the sums of loss and of right moves."""
+        """Learn from a batch, and return the sums of losses and of correct moves."""
         boards = torch.from_numpy(moves.boards).to(self._device)
         made = torch.from_numpy(moves.moves).to(self._device).long()
         answer = self.network(self._encode(boards))
@@ -149,14 +150,14 @@ class Imitation(TrainingRun[ImitationProgress]):
         return loss, accurate
 
     def _shuffled(self) -> Iterator[LoggedMoves]:
-        """Batches from where the run stands, epoch after epoch, without end."""
+        """Yield batches from the run's position on, epoch after epoch, forever."""
         epoch, start = divmod(self.positions, len(self._moves))
         while True:
             yield from self._moves.batches(epoch, self.options.batch_size, start)
             epoch, start = epoch + 1, 0
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {
             **super().state(),
             "moves": len(self._moves),
@@ -164,11 +165,13 @@ class Imitation(TrainingRun[ImitationProgress]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `TrainingRun.restore`."""
+        """Continue from `state`, see `TrainingRun.restore`."""
         if state["moves"] != len(self._moves):
-            raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
+            raise TrainingError(
+                f"the run learned from {state['moves']:,} moves, but the data now has {len(self._moves):,}"
+            )
         if state["moves_sha256"] != self._moves.sha256:
-            raise TrainingError("was learning from other moves of the same number")
+            raise TrainingError("the run learned from other moves than those of the data")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size)
         super().restore(state)
@@ -176,17 +179,19 @@ class Imitation(TrainingRun[ImitationProgress]):
 
 
 def require_logits(network: nn.Module, architecture: Architecture) -> None:
-    """Raises `TrainingError` for a network that answers with values."""
+    """Raise `TrainingError` if the network answers with values."""
     if interface_of(network).answers != "policy_logits" or values_afterstates(architecture):
-        raise TrainingError("the network answers with values; imitation trains those that answer with logits")
+        raise TrainingError(
+            "imitation needs a network that answers with logits; this one answers with values"
+        )
 
 
 def _require_batches(network: nn.Module, moves: int, batch_size: int) -> None:
-    """Raises `TrainingError` if batch norm would have a single board of a batch to average over."""
+    """Raise `TrainingError` if a batch would have a single board and the network has batch norm."""
     last = moves % batch_size or batch_size
     averages = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in network.modules())
     if averages and min(last, batch_size) < 2:
         raise TrainingError(
-            f"batch_size = {batch_size:,} of {moves:,} moves leaves {last:,} for the last of an epoch; the "
-            "network's batch norm needs 2: choose another batch_size"
+            f"with batch_size = {batch_size:,} and {moves:,} moves, the last batch of an epoch has {last:,}; "
+            "batch norm needs at least 2: choose another batch_size"
         )

@@ -1,4 +1,4 @@
-"""The policy networks that were published with results of supervised training, weight for weight.
+"""The policy networks published with results of supervised training, with the same number of weights.
 
 Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
 Learning", Journal of Information Processing 27, 2019; Kondo, "Training CNN Players Considering Board Symmetry
@@ -26,15 +26,15 @@ Padding = Literal["left_above", "around"]
 _VIEWS_OF_VIEWS = [
     [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
 ]
-"""`[v][w]`: which view of the board view `w` of view `v` is."""
+"""`[v][w]`: the number of the board's view that equals view `w` of view `v`."""
 
 
 class PaddedCNN(nn.Module):
-    """Convolutions 2x2, one dense layer, and zeros at other sides than those of `cnn.CNN`.
+    """2x2 convolutions and one dense layer. The padding is on other sides than in `cnn.CNN`.
 
-    `left_above` adds a column on the left and a row above, which keeps 4x4 cells: `F.pad(x, (1, 0, 1, 0))` of
-    the report. `around` adds them on all four sides, so each convolution makes the board a row and a column
-    larger (CNN5_sym: 9x9 cells at the end).
+    `left_above` pads on the left and above, which keeps 4x4 cells, like `F.pad(x, (1, 0, 1, 0))` in the
+    report. `around` pads on all four sides, so each convolution enlarges the board by a row and a column.
+    CNN5_sym ends with 9x9 cells.
     """
 
     interface = PLANES_TO_LOGITS
@@ -56,7 +56,7 @@ class PaddedCNN(nn.Module):
             for weight, bias in parameters(self.convolutions):
                 x = torch.relu(conv2d(x, weight.to(x.dtype), bias.to(x.dtype), padding=1))
         else:
-            # Seen from the other corner, zeros on the left and above are zeros on the right and below.
+            # After a flip of both axes, zeros on the left and above are zeros on the right and below.
             x = through_tower(x.flip(2, 3), [(w.flip(2, 3), b) for w, b in parameters(self.convolutions)])
             x = x.flip(2, 3)
         logits: Tensor = self.dense(x.flatten(1).float())
@@ -64,7 +64,7 @@ class PaddedCNN(nn.Module):
 
 
 class MLP(nn.Module):
-    """Dense layers on one-hot cells, with ReLU between them."""
+    """A network of dense layers on one-hot cells, with ReLU between them."""
 
     interface = PLANES_TO_LOGITS
 
@@ -78,7 +78,7 @@ class MLP(nn.Module):
 
 
 class SymmetricCNN(nn.Module):
-    """Kondo's symmetric network: eight towers of shared weights, and one dense layer over all of them.
+    """Kondo's symmetric network: eight towers with shared weights, and one dense layer over all towers.
 
     Each tower sees one view of the board.
     """
@@ -98,16 +98,16 @@ class SymmetricCNN(nn.Module):
         return logits
 
     def logits_of_views(self, one_hot: Tensor) -> Tensor:
-        """Return the logits `[8 N, 4]` of the eight views of each board, in the time of one.
+        """Return the logits `[8 N, 4]` of the eight views of each board, with one pass through the towers.
 
-        The towers of a view see the views of that view, which are those of the board in another order.
+        The towers for a view of the board see the same eight views as for the board, in another order.
         """
         towers = self._towers(one_hot)
         logits = [self.dense(towers[:, order].flatten(1).float()) for order in _VIEWS_OF_VIEWS]
         return torch.stack(logits, dim=1).flatten(0, 1)
 
     def _towers(self, one_hot: Tensor) -> Tensor:
-        """Features of the eight towers: `[N, 8, 16 * channels]`."""
+        """Return the features of the eight towers: `[N, 8, 16 * channels]`."""
         views = one_hot.flatten(2)[:, :, self.get_buffer("cells")].transpose(1, 2)  # [N, 8, planes, 16]
         x = through_tower(views.flatten(0, 1).unflatten(2, (4, 4)), parameters(self.convolutions))
         towers: Tensor = x.flatten(1).unflatten(0, (-1, len(CELLS)))
@@ -115,11 +115,11 @@ class SymmetricCNN(nn.Module):
 
 
 class PaddedCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="padded_cnn"):
-    """A `PaddedCNN`."""
+    """The architecture of a `PaddedCNN`."""
 
     layers: Layers
     channels: Channels
-    padding: Annotated[Padding, msgspec.Meta(description="where zeros are added")]
+    padding: Annotated[Padding, msgspec.Meta(description="sides on which zeros are added")]
 
     def build(self) -> PaddedCNN:
         """Return a network with fresh weights."""
@@ -127,7 +127,7 @@ class PaddedCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="
 
 
 class MLPArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="mlp"):
-    """An `MLP`."""
+    """The architecture of an `MLP`."""
 
     dense: DenseSizes
 
@@ -137,7 +137,7 @@ class MLPArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="mlp"):
 
 
 class SymmetricCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="symmetric_cnn"):
-    """A `SymmetricCNN`."""
+    """The architecture of a `SymmetricCNN`."""
 
     layers: Layers
     channels: Channels

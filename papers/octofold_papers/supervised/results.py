@@ -1,4 +1,4 @@
-"""Results of a network of the rebuilt tables, read from its folder."""
+"""Reads the results of a network of the rebuilt tables from its folder."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Result:
     games: int
     average: float
     error: float | None
-    """Half the width of a 95% interval, by the normal approximation; None for a single game."""
+    """Half the width of the 95% interval, by the normal approximation; None for a single game."""
     best: int
     reaches_2048: float
-    """Share of the games."""
+    """Share of the games that reach 2048."""
     largest: tuple[float, ...]
-    """Shares of the games with each of `TILES` as their largest tile."""
+    """Shares of the games with each of `TILES` as the largest tile."""
     accuracy: float
-    """Share of the player's moves among the last positions."""
+    """Share of the latest positions in which the network agreed with the player."""
     hours: float
     """Hours of training up to these positions."""
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:
-    """Return the games of a file, `game`, `score` and `tile` each; none if there is no file.
+    """Return the games of a file, each with `game`, `score` and `tile`. A missing file has none.
 
-    A last line that was cut off does not count. Raises `TrainingError` for any other damage.
+    A truncated last line is ignored. Raises `TrainingError` if the file is damaged otherwise.
     """
     if not file.exists():
         return []
@@ -56,9 +56,7 @@ def read_games(file: Path) -> list[dict[str, Any]]:
         games = [json.loads(line) for line in lines]
         return [{name: int(game[name]) for name in ("game", "score", "tile")} for game in games]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise TrainingError(
-            f"{file} is damaged ({error}); delete it, and its games are played again"
-        ) from error
+        raise TrainingError(f"{file} is damaged ({error}); delete it to play its games again") from error
 
 
 def result_of(
@@ -68,10 +66,10 @@ def result_of(
     games: Sequence[dict[str, Any]],
     place: Path,
 ) -> Result:
-    """Return the result of these games of the network in the folder `place`.
+    """Return the result of these games, played by the network in the folder `place`.
 
     Raises:
-        TrainingError: its description or the history of its run is damaged.
+        TrainingError: the description of the network or the history of its run is damaged.
     """
     checkpoint = checkpoints.describe(place)
     scores = np.array([game["score"] for game in games], float)
@@ -95,7 +93,7 @@ def result_of(
 
 
 def _accuracy(history: Path, positions: int) -> float:
-    """Return the accuracy over the last twentieth of the positions."""
+    """Return the average accuracy over the last twentieth of the positions."""
     reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
     last = [each for each in reports if 0.95 * positions <= each["positions"] <= latest]
@@ -104,13 +102,13 @@ def _accuracy(history: Path, positions: int) -> float:
 
 
 def _number(values: Any, name: str, file: Path) -> float:
-    """Return a finite number of a file, by its name. Raises `TrainingError` if the file does not have it."""
+    """Return the number `name` from `values`. Raises `TrainingError` if it is missing or not finite."""
     try:
         number = msgspec.convert(values[name], float)
         if not math.isfinite(number):
-            raise ValueError(f"{name} is {number}")
+            raise ValueError(f"{name} must be finite, got {number}")
         return number
     except (KeyError, TypeError, ValueError, OverflowError, msgspec.ValidationError) as error:
         raise TrainingError(
-            f"{file} is damaged or of another kind: {name} is missing or no number"
+            f"{file} is damaged or another kind of file: {name} is missing or not a finite number"
         ) from error

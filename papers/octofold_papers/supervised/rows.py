@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from octofold_training.networks.architectures import Architecture
 
 TILES = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
-"""The largest tiles that games are counted by: up to 256, and each further one."""
+"""The tiles for which tables count games by their largest tile. The first count includes smaller tiles."""
 
 
 @dataclass(frozen=True)
@@ -22,24 +22,24 @@ class Figures:
     average: float
     best: int
     reaches_2048: float
-    """Share of the games."""
+    """Share of the games that reach 2048."""
     largest: tuple[int, ...] = ()
-    """Games of 1,000 with each of `TILES` as their largest tile, where published."""
+    """Number of 1,000 games with each of `TILES` as the largest tile; empty if not published."""
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One network of a paper."""
+    """A network of a paper, with its published figures."""
 
     name: str
     paper: str
     architecture: Architecture
     published: dict[int, Figures] = field(default_factory=dict)
-    """Published figures by the number of views, 1 or 8."""
+    """Published figures, keyed by the number of views, 1 or 8."""
 
     @property
     def main_views(self) -> int:
-        """The views that the paper's main figure is of."""
+        """Number of views of the paper's main figure."""
         return 1 if self.architecture["kind"] == "symmetric_cnn" else 8
 
 
@@ -53,9 +53,9 @@ _DEPTHS = {
     8: (168, Figures(74_787, 363_916, 0.811)),
     9: (158, Figures(68_129, 358_736, 0.759)),
 }
-"""Kondo's tables 1 and 2: channels and 8-board play, by convolutions."""
+"""Kondo's tables 1 and 2: channels and figures of 8-board play, keyed by number of convolutions."""
 _ONE_BOARD = Figures(24_105, 182_296, 0.358)
-"""One-board play of the network of 5 convolutions."""
+"""Figures of 1-board play of the network with 5 convolutions."""
 
 _SYMMETRIC = {
     100: (Figures(43_552, 331_748, 0.547), Figures(45_710, 330_756, 0.555)),
@@ -63,7 +63,7 @@ _SYMMETRIC = {
     300: (Figures(85_548, 386_744, 0.722), Figures(93_964, 405_600, 0.805)),
     400: (Figures(119_637, 533_624, 0.807), Figures(109_493, 509_284, 0.773)),
 }
-"""Kondo's tables 3 and 4: 1-board and 8-board play, by channels."""
+"""Kondo's tables 3 and 4: figures of 1-board and 8-board play, keyed by number of channels."""
 
 _REPORT: dict[str, tuple[Architecture, Figures]] = {
     "CNN4": (
@@ -87,7 +87,7 @@ _REPORT: dict[str, tuple[Architecture, Figures]] = {
         Figures(46_047.164, 296_492, 0.485, (320, 93, 102, 123, 224, 132, 6, 0)),
     ),
 }
-"""The report's tables 2 and 3, 8-board play."""
+"""The report's tables 2 and 3: figures of 8-board play."""
 
 
 def _rows() -> Iterator[PublishedRow]:
@@ -103,4 +103,4 @@ def _rows() -> Iterator[PublishedRow]:
 
 
 ROWS: dict[str, PublishedRow] = {row.name: row for row in _rows()}
-"""Every network, by its name."""
+"""All networks, keyed by name."""

@@ -1,8 +1,8 @@
-"""Play logs prepared for training: shuffled once, in files that are mapped into memory piece by piece.
+"""Shuffles play logs for training, into shards: files that are mapped into memory one at a time.
 
-Together the files contain the moves in random order. Each move goes to a random shard, and each shard is
-shuffled by itself: all orders are equally likely, though no more than one shard is in memory. A move takes 18
-bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10^8 moves are 42 MB a shard.
+Together, the shards contain the moves in random order. Each move goes to a random shard, and each shard is
+shuffled. So all orders are equally likely, although at most one shard is in memory. A move takes 18 bytes: 16
+exponents, the move, and the cell of the new tile. With 256 shards, 6 x 10^8 moves are 42 MB per shard.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _INDEX = "index.json"
 _SUFFIX = ".moves"
 _LOCK = "lock"
 _ROW = 18
-_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # of each column
-_SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
-_BUFFER_BYTES = 1 << 16  # of each shard's file
+_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # maximum of each column
+_SCATTER_ROWS = 1 << 16  # number of moves to send to the shards at a time
+_BUFFER_BYTES = 1 << 16  # size of the buffer of each shard's file
 _BAD_LINES_SHOWN = 20
 
 
 def shuffle_moves(flags: MovesFlags) -> None:
-    """Shuffle the logs into a new folder; print bad lines and the number of moves."""
+    """Shuffle the logs into a new folder. Print bad lines and the number of moves."""
     logs = [file for log in flags.logs for file in log_files(log)]
     read, bad_lines = 0, 0
     with ProgressLine() as line:
@@ -56,18 +56,18 @@ def shuffle_moves(flags: MovesFlags) -> None:
             nonlocal bad_lines
             bad_lines += 1
             if bad_lines <= _BAD_LINES_SHOWN:
-                notice(f"left out: {bad}")
+                notice(f"skipped: {bad}")
 
         sources = convert(logs, flags.out, report, show, seed=flags.seed)
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
-    print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
+    print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines skipped: {bad:,})")
     total = CellReadings.sum(source.last_field for source in sources)
     print(f"their last field can be the cell of: {total}")
 
 
 @dataclass(frozen=True)
 class ConvertedLog:
-    """One log file that was converted."""
+    """The result of converting one log file."""
 
     file: str
     moves: int
@@ -83,25 +83,25 @@ def convert(
     shards: int = 256,
     seed: int = 0,
 ) -> list[ConvertedLog]:
-    """Shuffle the moves of logs into a new folder of shards. Lines whose move changes nothing are bad.
+    """Shuffle the moves of logs into a new folder of shards. A line whose move changes nothing is bad.
 
     Args:
         logs: log files of any format.
-        folder: made by this call; it appears when all is done.
-        on_bad: called for each bad line, which is left out.
-        on_read: called with the number of moves that were read since the last call.
-        shards: how many files; one of them is in memory at a time.
-        seed: of the order.
+        folder: the new folder. It appears when all shards are complete.
+        on_bad: called for each bad line, which is skipped.
+        on_read: called with the number of moves read since the last call.
+        shards: number of files. One of them is in memory at a time.
+        seed: seed of the order.
 
     Returns:
-        What each file gave.
+        The result of each log file.
 
     Raises:
-        LogError: the folder exists or another process makes it, a log cannot be read, or there are no moves.
-        OSError: a file cannot be read or written.
+        LogError: the folder exists, another process is making it, a log cannot be read, or there are no
+        moves. OSError: a file cannot be read or written.
     """
     if folder.exists():
-        raise LogError(f"{folder} exists already; moves are converted into a new folder")
+        raise LogError(f"{folder} already exists; name a new folder")
     partial = folder.with_name(folder.name + ".partial")
     _require_own(partial)
     partial.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def _convert(
     shards: int,
     seed: int,
 ) -> list[ConvertedLog]:
-    """Fill `partial`, which no other process uses, and rename it."""
+    """Fill the folder `partial`, which no other process uses, and rename it."""
     try:
         with naming(folder):
             random = np.random.default_rng(seed)
@@ -132,7 +132,7 @@ def _convert(
             counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
             index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
             write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
-            for other in partial.iterdir():  # the lock, and what a conversion left that was killed
+            for other in partial.iterdir():  # the lock, and the files of a killed conversion
                 if other.name not in (_INDEX, *map(_name, range(shards))):
                     other.unlink()
             partial.rename(folder)
@@ -143,14 +143,14 @@ def _convert(
 
 
 def _require_own(partial: Path) -> None:
-    """Raises `LogError` if a folder holds more than what a conversion left that was killed."""
+    """Raise `LogError` if a folder contains files that are not from a killed conversion."""
     others = [
         file
         for file in partial.glob("*")
         if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*") and file.name != _LOCK
     ]
     if others:
-        raise LogError(f"{partial} holds {others[0].name}, and would be deleted; name another folder")
+        raise LogError(f"{partial} contains {others[0].name} and would be deleted; name another folder")
 
 
 def _scatter(
@@ -178,7 +178,7 @@ def _scatter(
             readings = CellReadings()
 
             def illegal(moves: LoggedMoves, readings: CellReadings = readings) -> list[tuple[int, str]]:
-                # Training never reads the cell, so that a doubtful one costs no move.
+                # Training does not read the cell, so a move with a doubtful cell is kept.
                 checked = CheckedMoves.of(moves)
                 readings.add(checked)
                 return checked.illegal()
@@ -198,7 +198,7 @@ def _scatter(
 
 
 def _gathered(blocks: Iterator[LoggedMoves]) -> Iterator[LoggedMoves]:
-    """The same moves in larger pieces."""
+    """Yield the same moves in larger pieces."""
     waiting: list[LoggedMoves] = []
     for block in blocks:
         waiting.append(block)
@@ -216,7 +216,7 @@ def _rows(moves: LoggedMoves) -> NDArray[np.uint8]:
 
 
 def _shuffle(file: Path, random: np.random.Generator) -> int:
-    """Shuffle the moves of one shard; returns how many there are."""
+    """Shuffle the moves of one shard, and return their number."""
     rows = np.fromfile(file, dtype=np.uint8).reshape(-1, _ROW)
     file.write_bytes(rows[random.permutation(len(rows))].data)
     return len(rows)
@@ -227,17 +227,17 @@ def _name(shard: int) -> str:
 
 
 class ShuffledMoves:
-    """The moves of a folder of shards, in another order each epoch. One shard is mapped at a time."""
+    """The moves of a folder of shards, in a new order every epoch. One shard is mapped at a time."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         """Open the folder.
 
         Args:
-            folder: what `convert` made.
-            seed: of the orders.
+            folder: a folder made by `convert`.
+            seed: seed of the orders.
 
         Raises:
-            LogError: the folder is not one of shards, or a shard is missing or of another size.
+            LogError: the folder does not contain shards, or a shard is missing or has the wrong size.
         """
         try:
             index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
@@ -248,14 +248,14 @@ class ShuffledMoves:
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
         if written != _FORMAT:
-            raise LogError(f"{folder / _INDEX}: format {written}, this version reads {_FORMAT}")
+            raise LogError(f"{folder / _INDEX}: format must be {_FORMAT}, got {written}")
         if not sum(counts):
-            raise LogError(f"{folder / _INDEX} counts no moves")
+            raise LogError(f"{folder / _INDEX} lists no moves")
         for shard, count in enumerate(counts):
             file = folder / _name(shard)
             size = file.stat().st_size if file.is_file() else -1
             if size != count * _ROW:
-                raise LogError(f"{file}: {size} bytes, where {_INDEX} says {count * _ROW}")
+                raise LogError(f"{file}: must have {count * _ROW} bytes according to {_INDEX}, got {size}")
         self.folder = folder
         self._counts = counts
         self._seed = seed
@@ -266,7 +266,7 @@ class ShuffledMoves:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of all moves in the order of the shards, in hexadecimal; reads them once."""
+        """SHA-256 of all moves in the order of the shards, in hexadecimal. Reads all shards once."""
         digest = hashlib.sha256()
         for shard in range(len(self._counts)):
             with (self.folder / _name(shard)).open("rb") as file:
@@ -274,15 +274,15 @@ class ShuffledMoves:
         return digest.hexdigest()
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[LoggedMoves]:
-        """Yield the moves of an epoch in its order, `size` at a time; the last batch may be smaller.
+        """Yield the moves of an epoch in its order, `size` at a time. The last batch may be smaller.
 
         Args:
-            epoch: which order; the same number gives the same order.
-            size: moves of a batch.
-            start: moves to pass over, to go on where an earlier call stopped.
+            epoch: number of the epoch, which determines the order.
+            size: moves per batch.
+            start: number of moves to skip, to continue where an earlier call stopped.
 
         Raises:
-            LogError: a shard has rows that are no moves.
+            LogError: a shard has a row that is not a move.
         """
         waiting: list[NDArray[np.uint8]] = []
         missing = size
@@ -298,7 +298,7 @@ class ShuffledMoves:
             yield _moves(waiting)
 
     def _pieces(self, epoch: int, start: int) -> Iterator[NDArray[np.uint8]]:
-        """Rows `[M, 18]` of the epoch, in its order."""
+        """Yield rows `[M, 18]` of the epoch in its order."""
         for shard in np.random.default_rng([self._seed, epoch]).permutation(len(self._counts)).tolist():
             count = self._counts[shard]
             if start >= count:
@@ -311,7 +311,7 @@ class ShuffledMoves:
             for piece in range(0, len(order), _SCATTER_ROWS):
                 rows = mapped[order[piece : piece + _SCATTER_ROWS]]
                 if (rows.max(axis=0) > _LARGEST).any():
-                    raise LogError(f"{file} is damaged: it has rows that are no moves")
+                    raise LogError(f"{file} is damaged: it has a row that is not a move")
                 yield rows
 
 

@@ -1,9 +1,9 @@
-"""Rebuilds the published tables: trains every network on the same positions and lets each play.
+"""Rebuilds the published tables: trains every network on the same positions and lets each network play.
 
-The work is cut into stages: all networks learn from a million positions and play, then from two, four, eight
-and so on. As published, the rate of Adam never changes, so each stage goes on from the one before, and the
-scores of the stages are the curve of score against positions. A later call may ask for more positions.
-Whatever stops the work, each network keeps its state and each game that ended is kept.
+The work has stages: all networks learn from a million positions and play, then from two, four, eight million
+and so on. As published, the learning rate of Adam never changes. So each stage continues the one before, and
+the scores of the stages form the curve of score against positions. A later call may have more positions.
+After an interruption, the states of the networks and all finished games are kept.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from octofold_papers.supervised.results import Result, read_games, result_of
 from octofold_papers.supervised.rows import ROWS, PublishedRow
 from octofold_papers.supervised.shards import ShuffledMoves
 
-FIRST_STAGE = 1_000_000  # positions; each further stage has twice as many
+FIRST_STAGE = 1_000_000  # positions; each further stage doubles the number
 _LEAST_STAGES = 4
 VIEWS = (8, 1)
 _SEED = 1  # of the games
-_TRAINING_COST = 3  # of a position, as a multiple of an answer's
-_GAME_MOVES = 300  # of a network that has learned little
-_BATCH = 1000  # positions of an update, as published
+_TRAINING_COST = 3  # cost of training on a position, as a multiple of the cost of a move
+_GAME_MOVES = 300  # length of a game of a network that has learned little
+_BATCH = 1000  # positions per update, as published
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Which networks to train, and how far."""
+    """The size of the rebuilt tables."""
 
     positions: int
-    """Positions that each network has learned from at the end."""
+    """Number of positions that each network learns from."""
     games: int
-    """Games that each network plays on one view, and on eight."""
+    """Number of games that each network plays on one view, and again on eight."""
     rows: tuple[PublishedRow, ...]
 
 
 class OutOfTime(Exception):
-    """The time limit is reached."""
+    """The time limit has been reached."""
 
 
 class Table:
@@ -76,15 +76,14 @@ class Table:
         """Prepare the work.
 
         Args:
-            options: what to rebuild.
-            moves: what the networks learn from: moves from play logs, or a teacher on the device that makes
-                them meanwhile.
-            folder: for the networks and their games.
-            device: of networks and games.
-            show: gets a line and the share of the whole that is done, from time to time.
+            options: the size of the tables.
+            moves: moves from play logs, or a teacher on the device that makes the moves during training.
+            folder: the folder of the networks and their games.
+            device: the device of the networks and the games.
+            show: called from time to time with a line and the finished share of the work.
 
         Raises:
-            TrainingError: the folder holds games of a network that learned from other moves.
+                TrainingError: the folder contains games of a network that learned from other moves.
         """
         self.options = options
         self._moves = moves
@@ -95,7 +94,7 @@ class Table:
         self._claim()
 
     def _claim(self) -> None:
-        """Record which moves the folder's figures belong to, or check that they match."""
+        """Record the moves on which the folder's figures are based, or check that they match."""
         of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
         about = {of: self._moves.sha256}
         file = self._folder / "table.json"
@@ -107,13 +106,13 @@ class Table:
         except (ValueError, RecursionError) as error:
             raise TrainingError(f"{file} is damaged ({error})") from error
         if before != about:
-            raise TrainingError(f"{self._folder} holds figures of other moves")
+            raise TrainingError(f"{self._folder} contains figures of other moves; name another --out")
 
     def run(self, minutes: float = math.inf) -> None:
-        """Train and play everything missing.
+        """Do all missing training and games.
 
         Raises:
-            OutOfTime: after `minutes`; another call continues.
+            OutOfTime: `minutes` have passed. Another call continues.
             TrainingError: a network cannot learn, or a file is damaged.
         """
         self._deadline = time.monotonic() + 60 * minutes
@@ -125,7 +124,7 @@ class Table:
             before += training + playing
 
     def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
-        """The steps, each with a network's work in training and in games; in no unit, for the time left."""
+        """Yield the steps, with the relative costs of training and games, for the forecast of the time."""
         costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
         boards = self.options.games * _GAME_MOVES * sum(VIEWS)
         earlier = 0
@@ -140,8 +139,8 @@ class Table:
 
         Args:
             row: the network.
-            positions: that it has learned from then.
-            shares: of the whole that are done before the step, after its training and after its games.
+            positions: the total number of positions that it learns from.
+            shares: finished shares of the work before the step, after its training and after its games.
         """
         place = self._folder / row.name / str(positions)
         before, trained, played = shares
@@ -166,11 +165,11 @@ class Table:
     def _train(
         self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
     ) -> bool:
-        """Train up to `positions`; returns whether the network stops there, or has gone further before."""
+        """Train up to `positions`. Return whether the network is at this point, and not already further."""
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
-            share = min(1.0, run.done / run.goal)  # whole batches may be more than asked for
+            share = min(1.0, run.done / run.goal)  # whole batches may exceed the goal
             show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
 
         left = (self._deadline - time.monotonic()) / 60
@@ -184,7 +183,7 @@ class Table:
         if run.positions >= positions + run.options.batch_size:
             shutil.rmtree(unfinished)
             if positions == self.options.positions:
-                raise TrainingError(f"{state} has learned from {run.positions:,} positions already")
+                raise TrainingError(f"{state} has already learned from {run.positions:,} positions")
             return False
         unfinished.rename(place)
         return True
@@ -199,7 +198,7 @@ class Table:
         return Imitation(options, architecture, self._moves, self._device)
 
     def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
-        """Play the games that are missing, and keep each that ends."""
+        """Play the missing games, and write each game that ends to the file."""
         file = place / f"games-{views}.jsonl"
         games = read_games(file)
         missing = sorted(set(range(self.options.games)) - {game["game"] for game in games})
@@ -208,7 +207,7 @@ class Table:
         checkpoint = checkpoints.load(place)
         network = checkpoint.network.to(self._device)
         player = NetworkPlayer(network, checkpoint.architecture, views, fastest_type(self._device))
-        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a line cut off
+        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # drops a truncated last line
         with appending(file) as opened:
             for ended in play(player, _SEED, missing):
                 if ended is not None:
@@ -222,9 +221,9 @@ class Table:
                     raise OutOfTime
 
     def results(self) -> list[Result]:
-        """Return what has been reached so far: all games of every network, stage and way of play.
+        """Return the results so far: all games of every network, stage and number of views.
 
-        Also those of networks and stages that are in the folder and not among the options.
+        This includes networks and stages in the folder that the options do not name.
 
         Raises:
             TrainingError: a file is damaged.
@@ -240,7 +239,7 @@ class Table:
         return found
 
     def _reached(self) -> list[tuple[int, str]]:
-        """Return the stages in the folder, by positions, and the networks in their order."""
+        """Return the stages in the folder, sorted by positions, then by the order of the networks."""
         stages = [
             (int(place.name), name)
             for name in ROWS
@@ -251,10 +250,11 @@ class Table:
 
 
 def stages(positions: int) -> list[int]:
-    """The numbers of positions after which networks play: at least four where possible, the last `positions`.
+    """Return the numbers of positions after which networks play: at least four if possible.
 
-    Each is twice the one before: from a million on, so that larger tables have the stages of smaller ones, or
-    from an eighth of few positions. Networks learn from whole batches, so stages of few positions are some.
+    Each number is twice the one before, and the last is `positions`. The first is a million, so that larger
+    tables contain the stages of smaller ones, or an eighth of `positions` if that is less. Networks learn
+    from whole batches, so a small number of positions has fewer stages.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
         halves = (positions >> halvings for halvings in range(_LEAST_STAGES))

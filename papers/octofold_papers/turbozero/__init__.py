@@ -1,1 +1,1 @@
-"""Marshall's turbozero: LazyZero's network, its rollouts, its training, and its player."""
+"""Marshall's turbozero: LazyZero's network, rollouts, training and player."""

@@ -1,12 +1,14 @@
-"""LazyZero: a policy and a value head learn what short rollouts find, in place of a tree search.
+"""LazyZero: a policy head and a value head learn from short rollouts instead of a tree search.
 
-Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024; the defaults and all that the
-page leaves open are those of its code by the time of this network (commit c86ea47, August 2023:
-core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml). Before each
-move of a game, many rollouts start from its board, and end at what the value head says of the moves left
-(`TensorRollouts`). The game's own move is drawn from the shares N(a) / N of the N rollouts
-that began with the move a. The policy learns these shares, and the value the moves that the game really had
-left, from random positions of the latest whole games, each turned at random.
+Source: Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024. Defaults and details
+that the page does not give come from the code at the time of this network (commit c86ea47, August 2023:
+core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml).
+
+Before each move of a game, many rollouts start from its board. The value head estimates the number of moves
+left at the end of a rollout (`TensorRollouts`). The game's move is drawn from the shares N(a) / N of the N
+rollouts that began with move a. The policy head learns these shares. The value head learns the number of
+moves that the game really had left. Both learn from random positions of the latest whole games, randomly
+turned.
 """
 
 from __future__ import annotations
@@ -39,49 +41,47 @@ from octofold_papers.turbozero.network import ResidualNetwork
 
 CURVES = Curves(
     {
-        "loss": "Loss: of the policy and of the value",
+        "loss": "Loss of policy and value",
         "average_score": "Average score of the games that ended",
         "average_moves": "Average moves of the games that ended",
     }
 )
 
-_EXPONENTS = 17  # a game that makes a larger tile ends
-_FIRST_SHARE = 4  # the first games are at most one game in that many, as published
+_EXPONENTS = 17  # a larger tile ends the game
+_FIRST_SHARE = 4  # the games before the first update are at most a quarter, as published
 _ROTATIONS = 4  # the first four of the eight symmetries
-_DEPTH = 3  # moves of a rollout
+_DEPTH = 3  # moves per rollout
 _WEIGHT_DECAY = 0.01
-_EPOCH, _DECAY = 10_000, 0.9  # games after which the learning rate falls, and the factor on it
+_EPOCH, _DECAY = 10_000, 0.9  # games between reductions of the learning rate, and their factor
 
 
 @dataclass(frozen=True)
 class LazyZeroOptions:
-    """Options of one training run. The defaults are the published ones, which are for a large GPU."""
+    """Options of a training run. The defaults are the published ones, which suit a large GPU."""
 
     episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
-    games: int = option(8192, "games played at a time", minimum=1, fixed=True)
+    games: int = option(8192, "number of games in lockstep", minimum=1, fixed=True)
     rollouts: int = option(500, "rollouts before each move", minimum=1)
     puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
     temperature: float = option(1.0, "moves are drawn from the shares to the power of 1 / this", minimum=0.01)
-    replay: int = option(20_000, "games that batches are drawn from, the latest ones", minimum=1)
+    replay: int = option(20_000, "number of latest games from which batches are drawn", minimum=1)
     first_games: int = option(
         20_000,
-        "games before the first update; at most a quarter of the run, and those of `replay`",
+        "games before the first update; at most a quarter of the run and at most `replay`",
         minimum=1,
     )
     updates: int = option(1, "updates for each game that ends", minimum=1)
-    batch_size: int = option(4096, "positions of one update", minimum=2)
-    learning_rate: float = option(
-        3e-4, "learning rate of AdamW in the first 10,000 games; each 10,000 lower it by a tenth"
-    )
+    batch_size: int = option(4096, "positions per update", minimum=2)
+    learning_rate: float = option(3e-4, "initial learning rate of AdamW; falls by a tenth every 10,000 games")
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LazyZeroProgress(GamesProgress):
-    """Averages since the last report."""
+    """The progress of a run. Its numbers are averages since the last report."""
 
     average_moves: float | None
-    """Average moves of the games that ended since the last report; None if no game ended."""
+    """Average length of the games that ended since the last report, in moves; None if no game ended."""
     agreement: float | None
     """Share of positions where policy and rollouts prefer the same move; None without an update."""
 
@@ -92,7 +92,7 @@ class LazyZeroProgress(GamesProgress):
 
 
 class LazyZero(GamesRun[LazyZeroProgress]):
-    """One run: a network, its optimizer, its games and the latest games that ended."""
+    """A training run: a network, its optimizer, its games and the latest finished games."""
 
     options: LazyZeroOptions
     network: ResidualNetwork
@@ -100,14 +100,14 @@ class LazyZero(GamesRun[LazyZeroProgress]):
     def __init__(
         self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
     ) -> None:
-        """Raises `TrainingError` for a network that does not have both heads."""
+        """Prepare a run. Raises `TrainingError` if the network does not have both heads."""
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
         self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
-        self._learns = False  # once it has begun, a longer run does not wait for more games
+        self._learns = False  # stays true if a longer run needs more games before the first update
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
-            raise TrainingError('LazyZero needs a policy and a value: it trains kind = "residual"')
+            raise TrainingError('LazyZero needs a network with policy and value: kind = "residual"')
         self.network = network.to(device)
         self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
         self._optimizer = torch.optim.AdamW(
@@ -125,12 +125,12 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and its length, for the checkpoint."""
+        """The training method and the length of the run, for the checkpoint."""
         return {"method": "LazyZero", "episodes": self.episodes}
 
     @property
     def has_learned(self) -> bool:
-        """Whether updates have begun."""
+        """Whether the network has been updated."""
         return self._learns
 
     def learning_rate(self) -> float:
@@ -139,10 +139,10 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return rate
 
     def learn(self, moves: int = 8) -> LazyZeroProgress:
-        """Make `moves` moves in each game, fewer at the end of the run, and learn from games that end.
+        """Make `moves` moves in each game, or fewer at the end of the run, and learn from games that end.
 
         Raises:
-            TrainingError: the loss is no longer a number.
+            TrainingError: the loss is not a finite number.
         """
         start = time.perf_counter()
         measures: list[Tensor] = []
@@ -168,7 +168,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         )
 
     def _play(self) -> list[int]:
-        """Make a move in each game; returns the lengths of those that ended."""
+        """Make a move in each game, and return the lengths of the games that ended."""
         if self._form is None:
             self._form = MatrixForm(self.network, self._dtype)
         boards, legal = self.environment.boards, self.environment.legal
@@ -188,7 +188,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return torch.rand(shape, generator=self._generator, device=self._generator.device)
 
     def _update(self) -> Tensor:
-        """Learn from a batch of positions; returns the loss and the agreement `[2]`."""
+        """Learn from a batch of positions, and return the loss and the agreement `[2]`."""
         boards, shares, left = self.replay.batch(self.options.batch_size, self._random)
         turns = self._random.integers(0, _ROTATIONS, len(boards))
         device = self._generator.device
@@ -204,9 +204,9 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         """Return the loss, and the share of positions where policy and rollouts prefer the same move.
 
         Args:
-            boards: `[B, 16]`.
-            shares: `[B, 4]`, of the rollouts that began with each move.
-            left: `[B]`, the moves that the game had left, this one included.
+            boards: the boards, `[B, 16]`.
+            shares: shares of the rollouts that began with each move, `[B, 4]`.
+            left: number of moves that the game had left, including this one, `[B]`.
         """
         self.network.train()
         policy, values = self.network(self._encode(boards))
@@ -215,7 +215,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return loss, (logits.argmax(dim=1) == shares.argmax(dim=1)).float().mean()
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {
             **super().state(),
             "environment": self.environment.state(),
@@ -228,7 +228,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `TrainingRun.restore`."""
+        """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self.environment.restore(state["environment"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
@@ -241,30 +241,31 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
 
 def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
-    """Return a draw `[N]` from the softmax of each row of logits `[N, 4]`.
+    """Draw a move `[N]` from the softmax of each row of logits `[N, 4]`.
 
-    `random` `[N, 4]` holds numbers from 0 up to but not 1.
+    `random` `[N, 4]` holds numbers in [0, 1).
     """
-    # The first of exponential waiting times with these rates is a draw with these probabilities.
+    # The shortest of exponential waiting times with these rates has each index with these probabilities.
     waits = -random.clamp(min=1e-30).log()
     return (logits - waits.log()).argmax(dim=1)
 
 
 Uniform: TypeAlias = Callable[[int], Tensor]
-"""Takes a number K and gives numbers `[N, K] float32` from 0 up to but not 1, a row for each board."""
+"""Function that takes a number K and returns random numbers `[N, K] float32` in [0, 1), a row per board."""
 
 
 @dataclass(frozen=True)
 class TensorRollouts:
-    """Rollouts from many boards at once: what a few moves of the policy lead to says which begins best.
+    """Rollouts from many boards at once, which compare first moves by the outcome of a few policy moves.
 
-    Each legal move begins one, the most probable first; then always the move with the largest
+    Each legal move begins one rollout, the most probable move first. Every further rollout begins with the
+    move of the largest
 
         Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
 
-    where P is the policy, N(a) says how many of the N rollouts so far began with a, and Q(a) is the mean of
-    what these found. The moves that follow are drawn from the policy. After `depth` moves in all the value
-    head says the logarithm of the number of moves left; a lost game counts 0.
+    P is the policy. N(a) is the number of the N rollouts so far that began with a, and Q(a) is the mean of
+    their values. The following moves are drawn from the policy. After `depth` moves in all, the value head
+    gives the value, which is the logarithm of the number of moves left. A lost game has the value 0.
     """
 
     rollouts: int
@@ -277,13 +278,13 @@ class TensorRollouts:
 
     @torch.no_grad()
     def shares(self, form: MatrixForm, boards: Tensor, legal: Tensor, uniform: Uniform) -> Tensor:
-        """Return how often rollouts began with each move: shares `[N, 4]`.
+        """Return the shares `[N, 4]` of the rollouts that began with each move.
 
         Args:
-            form: of the network that guides and values the rollouts.
-            boards: `[N, 16] uint8`, each with a legal move.
-            legal: their legal moves `[N, 4] bool`.
-            uniform: what the spawns and the moves of the rollouts are drawn with.
+            form: the network that guides and values the rollouts.
+            boards: the boards `[N, 16] uint8`, each with a legal move.
+            legal: the legal moves `[N, 4] bool`.
+            uniform: the random numbers for the spawns and the moves of the rollouts.
         """
         prior = form.logits(boards).masked_fill(~legal, ILLEGAL).softmax(dim=1)
         visits, totals = torch.zeros_like(prior), torch.zeros_like(prior)
@@ -301,7 +302,7 @@ class TensorRollouts:
         return visits / self.rollouts
 
     def rollout(self, form: MatrixForm, boards: Tensor, moves: Tensor, uniform: Uniform) -> Tensor:
-        """Values `[N]` of the boards after `moves` `[N]` and further moves drawn from the policy."""
+        """Return the values `[N]` of rollouts that begin with `moves` `[N]` and follow the policy."""
         boards, legal = self._after(boards, moves, uniform)
         for _ in range(self.depth - 1):
             moves = draw_moves(form.logits(boards).masked_fill(~legal, ILLEGAL), uniform(4))
@@ -309,13 +310,16 @@ class TensorRollouts:
         return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
 
     def _after(self, boards: Tensor, moves: Tensor, uniform: Uniform) -> tuple[Tensor, Tensor]:
-        """Boards `[N, 16]` after moves `[N]` and spawns, and their legal moves `[N, 4]`; lost ones stay."""
+        """Return boards `[N, 16]` after moves `[N]` and spawns, and legal moves `[N, 4]`.
+
+        Lost boards stay.
+        """
         boards = spawn(self.table.slide(boards, moves)[0], uniform(2))
         return boards, self.table.legal(boards)
 
 
 class Unfinished:
-    """The positions and shares of the games that are being played."""
+    """The positions and shares of the running games."""
 
     def __init__(self, games: int, device: torch.device) -> None:
         self._boards = torch.zeros(games, 256, 16, dtype=torch.uint8, device=device)
@@ -333,7 +337,7 @@ class Unfinished:
         self._lengths += 1
 
     def take(self, ended: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """The boards `[L, 16]` and shares `[L, 4]` of the games that `ended` `[G]`, which then begin anew."""
+        """Remove and return the boards `[L, 16]` and shares `[L, 4]` of each game that `ended` `[G]`."""
         taken = [
             (self._boards[game, :length].clone().cpu(), self._shares[game, :length].clone().cpu())
             for game, length in zip(self._games[ended].tolist(), self._lengths[ended].tolist(), strict=True)
@@ -342,7 +346,7 @@ class Unfinished:
         return taken
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         longest = max(1, int(self._lengths.max()))
         return {
             "boards": self._boards[:, :longest].clone(),
@@ -367,11 +371,11 @@ class GameReplay:
         return len(self._games)
 
     def add(self, boards: Tensor, shares: Tensor) -> None:
-        """Keep a game, boards `[L, 16]` and shares `[L, 4]`, in place of the oldest."""
+        """Replace the oldest game with a new one: boards `[L, 16]` and shares `[L, 4]`."""
         self._games.append((boards, shares))
 
     def batch(self, size: int, random: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Random positions of random games: boards `[B, 16]`, shares `[B, 4]`, moves left `[B]`."""
+        """Return random positions of random games: boards `[B, 16]`, shares `[B, 4]`, moves left `[B]`."""
         chosen = [self._games[game] for game in random.integers(0, len(self._games), size)]
         lengths = np.array([len(boards) for boards, _ in chosen])
         at = random.integers(0, lengths)
@@ -380,7 +384,7 @@ class GameReplay:
         return boards, shares.float(), torch.from_numpy(lengths - at).float()
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Return everything that `restore` needs."""
         return {
             "lengths": [len(boards) for boards, _ in self._games],
             "boards": torch.cat([torch.zeros(0, 16, dtype=torch.uint8), *(each[0] for each in self._games)]),
@@ -388,6 +392,6 @@ class GameReplay:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state`; of more games than this replay holds, the latest."""
+        """Continue from an earlier `state`. If it has too many games, keep the latest."""
         parts = (state[name].split(state["lengths"]) for name in ("boards", "shares"))
         self._games.extend(zip(*parts, strict=True))

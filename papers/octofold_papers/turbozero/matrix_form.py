@@ -1,8 +1,8 @@
-"""A residual network as plain matrix products, to ask it about many boards on a CPU.
+"""Computes a residual network by plain matrix products, which is fast for many boards on a CPU.
 
-On 16 cells, a convolution of 16 channels with its batch norm is a matrix of 256 x 256: what it makes of each
-unit vector. Three fifths of its entries are 0, but matrix products run at a CPU's full speed, which
-convolutions this small do not. Each head also runs alone.
+On 16 cells, a convolution of 16 channels with its batch norm is a matrix of 256 x 256. Its columns are the
+outputs for the unit vectors. Three fifths of the entries are 0, but matrix products run at a CPU's full
+speed, unlike convolutions of this size. Each head can run alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from octofold_papers.turbozero.network import ResidualBlock, ResidualNetwork
 
 
 class Affine(NamedTuple):
-    """`x` to `weight x + bias`."""
+    """The affine function `weight x + bias`."""
 
     weight: Tensor
     """`[outputs, inputs]`."""
@@ -26,7 +26,7 @@ class Affine(NamedTuple):
     """`[outputs]`."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[N, inputs]` to `[N, outputs]`."""
+        """Return outputs `[N, outputs]` for inputs `[N, inputs]`."""
         return linear(x, self.weight, self.bias)
 
 
@@ -37,11 +37,11 @@ class _Head(NamedTuple):
 
 
 class MatrixForm:
-    """The answers of a network's present weights, as in evaluation; later updates do not change it."""
+    """A copy of a network in evaluation mode. Later updates of the network do not change it."""
 
     @torch.no_grad()
     def __init__(self, network: ResidualNetwork, dtype: torch.dtype) -> None:
-        """Hidden layers compute in `dtype`, the last ones in float32."""
+        """Convert the network. Hidden layers compute in `dtype`, and the last layers in float32."""
         training = network.training
         network.eval()
         channels = int(network.stem[0].get_parameter("weight").shape[0])
@@ -55,12 +55,12 @@ class MatrixForm:
 
     @torch.no_grad()
     def logits(self, boards: Tensor) -> Tensor:
-        """`[N, 16]` exponents to logits `[N, 4] float32` of up, right, down, left."""
+        """Return logits `[N, 4] float32` of up, right, down and left for exponents `[N, 16]`."""
         return _answer(self._policy, self._trunk(boards))[:, self._columns]
 
     @torch.no_grad()
     def values(self, boards: Tensor) -> Tensor:
-        """`[N, 16]` exponents to values `[N] float32`."""
+        """Return values `[N] float32` for exponents `[N, 16]`."""
         return _answer(self._value, self._trunk(boards))[:, 0]
 
     def _trunk(self, boards: Tensor) -> Tensor:
@@ -68,12 +68,12 @@ class MatrixForm:
 
 
 def affine(layer: Callable[[Tensor], Tensor], shape: Sequence[int], dtype: torch.dtype) -> Affine:
-    """Return a layer without any nonlinearity as a matrix, found by its answers to the unit vectors.
+    """Return the matrix of a layer without nonlinearity, from its outputs for the unit vectors.
 
     Args:
-        layer: takes `[N, *shape]`.
-        shape: of one input.
-        dtype: of the matrix.
+        layer: the layer, which takes `[N, *shape]`.
+        shape: the shape of one input.
+        dtype: the type of the matrix.
     """
     size = torch.Size(shape).numel()
     device = next(layer.parameters()).device if isinstance(layer, nn.Module) else None

@@ -1,7 +1,7 @@
-"""LazyZero's network: residual blocks, then a policy head and a value head.
+"""LazyZero's network: residual blocks, followed by a policy head and a value head.
 
-Marshall, turbozero, https://github.com/lowrollr/turbozero, 2024: `ResNetConfig` of its page on 2048. Its
-actions are in the order left, down, right, up.
+Marshall, turbozero, https://github.com/lowrollr/turbozero, 2024: `ResNetConfig` of its page on 2048. The
+order of its actions is left, down, right, up.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class PolicyAndValue(NamedTuple):
     policy: Tensor
     """Logits `[N, 4]`."""
     value: Tensor
-    """`[N, 1]`."""
+    """Values `[N, 1]`."""
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions 3x3 with batch norm, added to what they read."""
+    """A block of two 3x3 convolutions with batch norm, whose output is added to the input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,12 +34,12 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, channels, 4, 4]` to the same shape."""
+        """Return the block's output, which has the shape of the input `[N, channels, 4, 4]`."""
         return torch.relu(x + self.body(x))
 
 
 class ResidualNetwork(nn.Module):
-    """A stem, residual blocks, and two heads with residual blocks of their own."""
+    """A network with a stem, residual blocks, and two heads that have their own residual blocks."""
 
     interface = Interface(
         reads="log2", layout="plane", actions=("left", "down", "right", "up"), output="policy"
@@ -53,13 +53,13 @@ class ResidualNetwork(nn.Module):
         self.value = _head(channels, head_blocks, head_width, 1)
 
     def forward(self, plane: Tensor) -> PolicyAndValue:
-        """Exponents `[N, 1, 4, 4]` as floats to logits and values."""
+        """Return logits and values for exponents `[N, 1, 4, 4]` as floats."""
         x = self.blocks(self.stem(plane))
         return PolicyAndValue(self.policy(x), self.value(x))
 
 
 def convolution(inputs: int, outputs: int) -> tuple[nn.Module, nn.Module]:
-    """Return a convolution 3x3 without bias, which the batch norm behind it has."""
+    """Return a 3x3 convolution without bias, and the batch norm after it, which has a bias."""
     return nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs)
 
 
@@ -75,11 +75,11 @@ def _head(channels: int, blocks: int, width: int, outputs: int) -> nn.Sequential
 
 
 class ResidualArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="residual"):
-    """A `ResidualNetwork`."""
+    """The architecture of a `ResidualNetwork`."""
 
     channels: Channels
     blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks before the heads")]
-    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks of each head")]
+    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks in each head")]
     head_width: Annotated[int, msgspec.Meta(ge=1, le=8192, description="units of each head's hidden layer")]
 
     def build(self) -> ResidualNetwork:

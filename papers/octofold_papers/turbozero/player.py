@@ -1,4 +1,4 @@
-"""The player of a network with a policy and a value: rollouts before each move, as LazyZero is evaluated."""
+"""The player of a network with policy and value heads. It does rollouts before each move, like LazyZero."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from octofold_papers.turbozero.lazyzero import TensorRollouts
 from octofold_papers.turbozero.matrix_form import MatrixForm
 from octofold_papers.turbozero.network import ResidualNetwork
 
-_ROWS = 4  # the number of boards is a multiple of this: smaller products of matrices round otherwise
+_ROWS = 4  # boards are padded to a multiple of this: smaller matrix products round differently
 
 
 @dataclass(frozen=True)
 class LazyZeroPlayer(ValuePlayer):
-    """The move that most rollouts begin with; `octofold_papers.turbozero.lazyzero` trains its network.
+    """Makes the move with the most rollouts. `octofold_papers.turbozero.lazyzero` trains its network.
 
-    The defaults are those of its author's evaluation (Marshall, turbozero, commit c86ea47,
-    example_configs/2048_gpu.yaml), who chooses by chance between moves with equally many rollouts.
+    The defaults are those of the author's evaluation (Marshall, turbozero, commit c86ea47,
+    example_configs/2048_gpu.yaml), which breaks ties between moves at random.
     """
 
     kind: ClassVar[str] = "lazyzero"
@@ -42,25 +42,25 @@ class LazyZeroPlayer(ValuePlayer):
     checkpoint: Path
     """The folder of the network, such as `checkpoints/published/lazyzero`."""
     rollouts: int = 500
-    """Rollouts before each move."""
+    """Number of rollouts before each move."""
     depth: int = 3
-    """Moves of a rollout."""
+    """Number of moves in a rollout."""
     puct: float = 1.0
     """Weight of the policy in the choice of a rollout's first move."""
     seed: int = 0
-    """The seed and the board determine the rollouts."""
+    """The seed. Together with the board, it determines the rollouts."""
 
     def __post_init__(self) -> None:
         """Check the options and read the network.
 
         Raises:
-            OptionError: an option is out of range, or the folder has no such network.
+            OptionError: an option is out of range, or the folder does not contain a network with both heads.
         """
         check_option("rollouts", self.rollouts, 1, 10**6)
         check_option("depth", self.depth, 1, 100)
         check_option("puct", self.puct, 0, 1e6)
         check_option("seed", self.seed, 0, LARGEST_SEED)
-        _ = self._network  # read now: a missing file is better known before the first move
+        _ = self._network  # read now, to report a missing file before the first move
 
     @cached_property
     def _network(self) -> ResidualNetwork:
@@ -69,7 +69,7 @@ class LazyZeroPlayer(ValuePlayer):
         except OctofoldError as error:
             raise OptionError(str(error)) from error
         if not isinstance(network, ResidualNetwork):
-            raise OptionError(f'{self.checkpoint} has no value: lazyzero plays networks of kind = "residual"')
+            raise OptionError(f'{self.checkpoint} must be a network of kind = "residual" to play lazyzero')
         return network
 
     @cached_property
@@ -99,13 +99,13 @@ class LazyZeroPlayer(ValuePlayer):
 
 
 class _Numbers:
-    """Random numbers for each board, which depend on its stream alone; `lazyzero.Uniform`."""
+    """Implements `lazyzero.Uniform`. The random numbers of a board depend only on its stream."""
 
     def __init__(self, streams: NDArray[np.uint64]) -> None:
         self._streams, self._drawn = streams[:, None], 0
 
     def __call__(self, columns: int) -> torch.Tensor:
-        """Return the next numbers `[N, columns] float32`, from 0 up to but not 1."""
+        """Return the next random numbers `[N, columns] float32` in [0, 1)."""
         numbers = np.arange(self._drawn, self._drawn + columns, dtype=np.uint64)
         self._drawn += columns
         bits = bits_of(self._streams, numbers[None])

@@ -83,4 +83,4 @@ def test_the_command_trains_by_such_a_recipe(
     assert "on one device" in checkpoints.load(net).training["method"]
     recipe.write_text(recipe.read_text() + "[distil]\n")
     assert cli.main(command) == 1
-    assert "[distil] and [device_distil] exclude each other; keep one" in capsys.readouterr().err
+    assert "must have [distil] or [device_distil], got both" in capsys.readouterr().err

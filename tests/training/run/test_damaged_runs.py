@@ -37,7 +37,7 @@ def test_a_checkpoint_that_is_not_the_runs_own_stays(
     part(student, trained)
     before = checkpoints.load(trained / "net").sha256
     with pytest.raises(
-        TrainingError, match="net holds the network of another run; remove it, or name another"
+        TrainingError, match="net contains the network of another run; remove it, or name another"
     ):
         student.train(trained, positions=1280.0)
     assert checkpoints.load(trained / "net").sha256 == before
@@ -68,9 +68,7 @@ def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: 
     history = tmp_path / "run" / "history.jsonl"
     history.parent.mkdir()
     history.write_text('{"positions": 5, "average": 3.0}\n')
-    with pytest.raises(
-        TrainingError, match=r"history\.jsonl:1: has no loss; a run of another kind needs another"
-    ):
+    with pytest.raises(TrainingError, match=r"history\.jsonl:1: loss is missing; name another"):
         student.train(tmp_path, positions=320.0)
     assert history.read_text() == '{"positions": 5, "average": 3.0}\n'
 

@@ -58,7 +58,7 @@ def test_of_two_new_runs_with_one_checkpoint_the_first_to_save_keeps_it(
             run = student.make(positions=64.0)
             train(run, tmp_path / "first", tmp_path / "net", student.curves, lambda _: None)
 
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
+    with pytest.raises(TrainingError, match="net contains the network of another run"):
         student.train(tmp_path, report, positions=320.0)
     assert checkpoints.load(tmp_path / "net").training["positions"] == 64
     assert not (tmp_path / "run" / "state.pt").exists()
