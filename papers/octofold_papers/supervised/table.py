@@ -83,7 +83,7 @@ class Table:
             show: called from time to time with a line and the finished share of the work.
 
         Raises:
-                TrainingError: the folder contains games of a network that learned from other moves.
+            TrainingError: the folder contains games of a network that learned from other moves.
         """
         self.options = options
         self._moves = moves

@@ -61,7 +61,9 @@ def test_where_a_run_makes_a_new_largest_tile_of_4096_or_more_there_are_more_run
 
 
 def test_wrong_options_of_the_monte_carlo_player_are_named() -> None:
-    with pytest.raises(ValueError, match="score 'median' is not one of average, minimum, maximum"):
+    with pytest.raises(
+        ValueError, match="score must be average, minimum, maximum, or several joined by \\+, got 'median'"
+    ):
         MonteCarloPlayer(score="average+median")
     with pytest.raises(ValueError, match="depth must be from 1 to 8, got 9"):
         MonteCarloPlayer(depth=9)

@@ -132,7 +132,7 @@ def test_another_network_or_other_moves_are_refused(moves: ShuffledMoves, log: P
     with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of(moves, {**SMALL, "dense": [33]}), tmp_path)
     convert([log, log], tmp_path / "twice")
-    with pytest.raises(TrainingError, match="was learning from"):
+    with pytest.raises(TrainingError, match="the run learned from"):
         resume(run_of(ShuffledMoves(tmp_path / "twice")), tmp_path)
     with pytest.raises(TrainingError, match="answers with values"):
         run_of(moves, {"kind": "q_network", "form": "simple", "value_scale": 1})
@@ -140,7 +140,7 @@ def test_another_network_or_other_moves_are_refused(moves: ShuffledMoves, log: P
 
 def test_a_last_batch_too_small_for_batch_norm_is_refused_at_the_start(moves: ShuffledMoves) -> None:
     size = len(moves) - 1  # which leaves one move for the last batch
-    with pytest.raises(TrainingError, match=f"of {len(moves):,} moves leaves 1 for the last of an epoch"):
+    with pytest.raises(TrainingError, match=f"{len(moves):,} moves, the last batch of an epoch has 1"):
         run_of(moves, RESIDUAL, batch_size=size)
     run_of(moves, batch_size=size)
 

@@ -109,7 +109,7 @@ def test_only_what_a_killed_conversion_left_is_deleted(tmp_path: Path, log: Path
     (partial / "0000.moves").touch()
     (partial / "0999.moves").touch()  # of a conversion into more shards
     (partial / "thesis.txt").touch()
-    with pytest.raises(LogError, match=r"converted\.partial holds thesis\.txt, and would be deleted"):
+    with pytest.raises(LogError, match=r"converted\.partial contains thesis\.txt and would be deleted"):
         convert([log], tmp_path / "converted")
     (partial / "thesis.txt").unlink()
     convert([log], tmp_path / "converted")
@@ -131,7 +131,7 @@ def test_two_conversions_into_one_folder_do_not_mix(tmp_path: Path, log: Path) -
 @pytest.mark.parametrize(
     ("shards", "message"),
     [
-        ("[]", "counts no moves"),
+        ("[]", "lists no moves"),
         ('["a"]', "is damaged"),
     ],
 )
@@ -149,12 +149,12 @@ def test_a_row_that_is_no_move_is_never_learned_from(
     content = bytearray(largest.read_bytes())
     content[18 + column] = value
     largest.write_bytes(content)
-    with pytest.raises(LogError, match=rf"{largest.name} is damaged: it has rows that are no moves"):
+    with pytest.raises(LogError, match=rf"{largest.name} is damaged: it has a row that is not a move"):
         list(ShuffledMoves(shuffled.folder).batches(0, 100))
 
 
 def test_a_folder_that_is_not_whole_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
-    with pytest.raises(LogError, match="exists already"):
+    with pytest.raises(LogError, match="already exists"):
         convert([log], shuffled.folder)
     with pytest.raises(LogError, match="contains no converted moves"):
         ShuffledMoves(tmp_path)

@@ -97,7 +97,7 @@ def test_a_checkpoint_that_lazyzero_cannot_play_is_named(tmp_path: Path) -> None
         ),
         (
             f"lazyzero:{cnn}",
-            f'player lazyzero:{cnn}: {cnn} has no value: lazyzero plays networks of kind = "residual"',
+            f'player lazyzero:{cnn}: {cnn} must be a network of kind = "residual" to play lazyzero',
         ),
         (
             f"lazyzero:{net},rollouts=0",

@@ -91,7 +91,7 @@ def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTabl
     values = TensorTeacher(teacher, CPU)
     pool.warm_up(values, 200)
     later.restore(pool.state())
-    with pytest.raises(ValueError, match="32 games, not 16"):
+    with pytest.raises(ValueError, match="must have 16 games, got 32"):
         TensorPool(32, table, generator).restore(pool.state())
     outcomes = []
     for each in (pool, later):

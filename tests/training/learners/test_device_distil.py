@@ -63,7 +63,7 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
 def test_what_cannot_be_trained_is_refused(teacher: NTupleNetwork) -> None:
     with pytest.raises(TrainingError, match="values afterstates"):
         DeviceDistillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
-    with pytest.raises(TrainingError, match="batch_size is 63; half of it"):
+    with pytest.raises(TrainingError, match="batch_size must be even, got 63"):
         DeviceDistillation(_options(batch_size=63), ARCHITECTURE, teacher)
 
 

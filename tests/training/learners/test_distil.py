@@ -97,7 +97,7 @@ def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> 
 def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> None:
     with pytest.raises(TrainingError, match="values afterstates"):
         Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
-    with pytest.raises(TrainingError, match="12 exponents apart; the teacher's games need 16"):
+    with pytest.raises(TrainingError, match="the teacher's games need a network with 16 exponents, got 12"):
         Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
 
 

@@ -49,7 +49,7 @@ def test_a_network_that_has_nothing_for_it_is_refused() -> None:
         ARCHITECTURE | {"layers": 1},
         {"kind": "pairs", "patterns": ["lines"], "features": 8, "dense": [12], "exponents": 16},
     ):
-        with pytest.raises(TrainingError, match="no convolutions between hidden layers"):
+        with pytest.raises(TrainingError, match="needs convolutions between hidden layers"):
             HiddenMuon(build(without))
 
 

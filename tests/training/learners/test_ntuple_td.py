@@ -148,7 +148,7 @@ def test_a_run_starts_from_a_network_and_learns_slowly_what_is_known(tmp_path: P
 
 def test_a_network_of_another_shape_is_no_start(tmp_path: Path) -> None:
     NTupleLearner(_options()).network.save(tmp_path)
-    with pytest.raises(TrainingError, match="it starts from these, or from one stage"):
+    with pytest.raises(TrainingError, match="or no stages, got"):
         NTupleLearner(_options(tuples=(*SMALL[1:], (0, 1, 2, 6)))).start(tmp_path)
 
 
@@ -158,7 +158,7 @@ def test_a_run_starts_from_a_network_with_its_stages(tmp_path: Path) -> None:
     learner = NTupleLearner(_options(stages=(11,)))
     learner.start(tmp_path)
     np.testing.assert_array_equal(learner.network.values, values)
-    with pytest.raises(TrainingError, match="it starts from these, or from one stage"):
+    with pytest.raises(TrainingError, match="or no stages, got"):
         NTupleLearner(_options(stages=(12,))).start(tmp_path)
 
 
@@ -268,7 +268,7 @@ def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
 
 
 def test_a_run_is_pruned_when_it_has_all_tables() -> None:
-    message = "prune_moves must be 0 or above first_moves (0) and stage_moves (20,000), got 10,000"
+    message = "prune_moves must be 0 or above first_moves \\(0\\) and stage_moves \\(20,000\\), got 10,000"
     with pytest.raises(ValueError, match=message):
         _options(stages=(8,), stage_moves=20_000.0, prune_moves=10_000.0)
 
@@ -279,7 +279,7 @@ def test_a_run_is_pruned_when_it_has_all_tables() -> None:
         ((), "at least one"),
         (((0, 1), (0, 1, 2, 3)), r"tuple \[0, 1, 2, 3\]: all have one length"),
         (((0, 20),), r"tuple \[0, 20\]: cells must be whole numbers from 0 to 15"),
-        (((5, 3),), r"tuple \[5, 3\]: .* , in ascending order"),
+        (((5, 3),), r"tuple \[5, 3\]: .*, in ascending order"),
         ((tuple(range(8)),), "1 to 7 cells"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
     options = _options(moves=1000.0, first_tuples=2, first_moves=5e8, stages=(9,), stage_moves=1000.0)
     assert options.warnings() == [
         "first_moves is 500,000,000, but the run has 1,000 moves: only the first tuples learn",
-        "stage_moves is 1,000, but the run has 1,000 moves: no stage gets tables of its own",
+        "stage_moves is 1,000, but the run has 1,000 moves: no stage gets its own tables",
     ]
     assert _options(moves=1000.0, first_moves=5e8, stage_moves=5e8).warnings() == []
     pruned = _options(moves=1000.0, prune_moves=1000.0)

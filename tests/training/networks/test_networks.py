@@ -91,7 +91,7 @@ def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
     ("architecture", "message"),
     [
         (PAIRED | {"patterns": ["rows"]}, r"patterns\[0\] is 'rows', which is none of lines, squares"),
-        (PAIRED | {"patterns": ["lines", "lines"]}, "without repetitions"),
+        (PAIRED | {"patterns": ["lines", "lines"]}, "must not repeat a pattern"),
         (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
         (PAIRED | {"dense": [8] * 9}, "dense has 9 entries; it must be at most 8"),
         (PAIRED | {"dense": 8}, "dense is 8, not a list"),
@@ -100,8 +100,11 @@ def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
         (PAIRED | {"head": "distance"}, "head is 'distance', which is none of policy, value"),
         (PAIRED | {"head": "value"}, "value_scale is missing"),
         (PAIRED | {"head": "value", "value_scale": 0}, "value_scale is 0; it must be above 0"),
-        (PAIRED | {"value_scale": 300}, "value_scale is for networks of head"),
-        (PAIRED | {"head": "value", "value_scale": float("inf")}, "value_scale is inf"),
+        (PAIRED | {"value_scale": 300}, "value_scale must be absent unless head"),
+        (
+            PAIRED | {"head": "value", "value_scale": float("inf")},
+            "value_scale must be a positive number of points, got inf",
+        ),
     ],
 )
 def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, object], message: str) -> None:

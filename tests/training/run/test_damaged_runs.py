@@ -82,7 +82,9 @@ def test_a_state_of_another_form_is_refused_in_one_line_and_stays(
     del state[name]
     checkpoints.save_tensors(file, state)
     before = file.read_bytes()
-    with pytest.raises(TrainingError, match=rf"state\.pt has no '{name}': another version .* --state"):
+    with pytest.raises(
+        TrainingError, match=rf"state\.pt has no '{name}': it belongs to another version .* --state"
+    ):
         student.train(trained, positions=640.0)
     assert file.read_bytes() == before
 
