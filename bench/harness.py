@@ -1,7 +1,7 @@
 """Shared parts of the benchmarks: interleaved rounds, a table for people and a final JSON line for programs.
 
-The machine may be shared. The alternatives of a run are therefore measured in turns and compared by the
-median of their rounds, so a slow minute affects all of them equally.
+The machine may be shared. So the alternatives of a run are measured in turns and compared by the median of
+their rounds. A slow minute then affects all alternatives equally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Call every measure once per round, in order, and return their results by name."""
+    """Call every measure once per round, in order, and return the results keyed by name."""
     results: dict[str, list[T]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
@@ -54,5 +54,5 @@ def newest_version(models: Path, model: str) -> Path:
     """Return the folder of a model's newest version; ends the program if there is none."""
     cards = list((models / model).glob(f"*/{CARD_FILE}"))
     if not cards:
-        raise SystemExit(f"{(models / model).resolve()} holds no version of a model")
+        raise SystemExit(f"{(models / model).resolve()} contains no version of a model")
     return max(cards, key=lambda card: int(card.parent.name)).parent

@@ -1,4 +1,4 @@
-"""Measures how many boards the lanes of a model answer in a second, in a loop and without a server."""
+"""Measures the boards per second of a model's lanes, in a loop without a server."""
 
 from __future__ import annotations
 

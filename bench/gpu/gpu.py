@@ -1,18 +1,18 @@
-"""Checks and measures models on a GPU by one command, from a bare checkout.
+"""Checks and measures models on a GPU with one command, from a bare checkout.
 
     python bench/gpu/gpu.py                                # everything, in about 25 minutes
     python bench/gpu/gpu.py --part check --part direct     # some of it
-    python bench/gpu/gpu.py --minutes 8                    # begins nothing later, and ends within nine
+    python bench/gpu/gpu.py --minutes 8                    # starts no part later, and ends within nine
 
-The parts are listed in `gpu_parts.py`: answers against fp32 on the CPU, boards per second direct and served,
-the same with 1 to 16 processes, the latency of a lone board. Each runs in a process of its own, so a
-part that fails, or crashes, is a line of the table, and the others go on. The last line is JSON, also after
-Ctrl-C, SIGTERM and a part that hangs.
+`gpu_parts.py` lists the parts: answers compared with fp32 on the CPU, boards per second direct and served,
+also with 1 to 16 processes, and the latency of a single board. Each part runs in its own process. A part that
+fails or crashes becomes a line of the table, and the other parts continue. The last line is JSON, also after
+Ctrl-C, SIGTERM or a part that hangs.
 
-Where there is a GPU and this Python has no onnxruntime for it, the command goes on in .venv-gpu, which
-`make setup SERVER=server-gpu` makes; without a package index, PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR name a
-folder of wheels. Where there is no GPU, a CPU is measured, and the report says what is missing. Of this
-file's own imports none needs to be installed.
+If there is a GPU but this Python has no onnxruntime for it, the command continues in .venv-gpu, which
+`make setup SERVER=server-gpu` makes. Without a package index, set PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR with
+a folder of wheels. Without a GPU, the command measures the CPU, and the report says what is missing. This
+file imports only the standard library at its top level.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ENVIRONMENT = ROOT / ".venv-gpu"
 
 
 def main() -> int:
-    """Run the benchmark, here or in the environment for GPUs; returns the exit code."""
+    """Run the benchmark in this environment or in the one for GPUs, and return the exit code."""
     use_this_checkout()
     if has_driver() and not has_gpu_build():
-        return go_on_elsewhere()
+        return run_in_gpu_environment()
     try:
         import gpu_parts
     except ModuleNotFoundError as error:
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def use_this_checkout() -> None:
-    """Let this process, and those that it starts, import the packages beside this file."""
+    """Let this process and its children import the packages of this checkout."""
     folders = [str(ROOT / package / ".") for package in PACKAGES]
     sys.path[:0] = folders
     inherited = os.environ.get("PYTHONPATH")
@@ -60,7 +60,7 @@ def has_driver() -> bool:
 
 
 def has_gpu_build() -> bool:
-    """Whether this Python has the onnxruntime for GPUs, and what else the server and the client import."""
+    """Return whether this Python has onnxruntime for GPUs and the other imports of server and client."""
     try:
         import aiohttp  # noqa: F401
         import grpc  # noqa: F401
@@ -72,8 +72,8 @@ def has_gpu_build() -> bool:
     return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
 
 
-def go_on_elsewhere() -> int:
-    """Make the environment for GPUs if need be, and run there; returns only if that fails."""
+def run_in_gpu_environment() -> int:
+    """Make the environment for GPUs if it is missing, and run there. Returns only if that fails."""
     command = ["make", "setup", "SERVER=server-gpu", f"PYTHON={sys.executable}"]
     if Path(sys.prefix) != ENVIRONMENT and subprocess.run(command, cwd=ROOT).returncode == 0:
         python = str(ENVIRONMENT / "bin" / "python")

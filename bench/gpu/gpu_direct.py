@@ -1,6 +1,6 @@
-"""What `gpu.py` measures without a server: a variant's answers, its speed and the latency of a lone board.
+"""Measures a variant without a server: its answers, its speed and the latency of a single board.
 
-Every function here runs in a process of its own, so its arguments can be pickled.
+Every function runs in its own process, so its arguments can be pickled.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from octofold_server.models.repository import (
 )
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
-"""Minimum share of moves that equal those of fp32 on the CPU; rounding decides near ties. The limit for int8
-is lower than at export, because these boards come from another player's games."""
+"""Minimum share of moves that agree with fp32 on the CPU. Rounding decides near ties. The limit for int8 is
+lower than at export, because these boards come from another player's games."""
 
 
 CHECKED_BATCH = 1024
@@ -42,12 +42,12 @@ EMPTY = 0.25
 
 Boards = NDArray[np.uint8]
 Figures = dict[str, float]
-"""Figures by name, for example "batch 64: boards/s". Names with the same text before the colon form a
+"""Figures keyed by name, for example "batch 64: boards/s". Names with the same text before the colon form a
 group."""
 
 
 class WrongAnswers(Exception):
-    """A variant gives other answers than fp32 on the CPU."""
+    """A variant agrees with fp32 on the CPU on too few moves."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Variant:
 def agreement(
     version: VersionFolder, variant: Variant, device: str, boards: int, batch: int, work: Path
 ) -> Figures:
-    """Shares of moves as fp32 on the CPU makes them: of boards of games, and of random boards.
+    """Return the shares of moves that agree with fp32 on the CPU, on boards of games and on random boards.
 
-    Boards are asked in batches of every size that the server fills up to, and of one board less.
+    Boards are evaluated in batches of every size to which the server pads, and of one board less.
 
     Raises:
-        WrongAnswers: too few are.
+        WrongAnswers: the share is too small.
     """
     asked = {"boards of games": played_boards(15, boards), "random boards": random_cells(boards)}
     batch = min(batch, CHECKED_BATCH)
@@ -89,14 +89,14 @@ def agreement(
         found[f"{kind}: lowest of all batch sizes"] = float(min(small))
     share, lowest = found["boards of games: agreement"], LOWEST_AGREEMENT[variant.precision]
     if share < lowest:
-        raise WrongAnswers(f"{share:.2%} of the moves are those of fp32 on the CPU, not {lowest:.1%}")
+        raise WrongAnswers(f"{lowest:.1%} of the moves must agree with fp32 on the CPU, got {share:.2%}")
     return found
 
 
 def speed(
     version: VersionFolder, variant: Variant, device: str, batches: Sequence[int], seconds: float
 ) -> Figures:
-    """Boards per second by batch, and p50 and p99 of the milliseconds that a lone board takes."""
+    """Return boards per second by batch size, and p50 and p99 of a single board's latency in ms."""
     boards = np.resize(played_boards(15), (max(batches), 16))
     lanes = warm_lanes(version, variant, variant.layout(device, max(batches)))
     found = {f"batch {size}: boards/s": boards_per_second(lanes, boards[:size], seconds) for size in batches}
@@ -110,9 +110,9 @@ def speed(
 
 
 def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequence[Backend]:
-    """Lanes that have run every batch size.
+    """Yield lanes that have run every batch size.
 
-    Unlike the server's, they do not go on without CUDA graphs where the GPU's work cannot be recorded.
+    Unlike the server's lanes, they fail if CUDA graphs cannot be recorded.
     """
     file = precision_file(version, variant.precision)
     model, tensors = read_model(version.path, file), read_tensors(version.path, file)
@@ -129,7 +129,7 @@ def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequ
 
 
 def precision_file(version: VersionFolder, precision: Precision) -> GraphFile:
-    """Return the file of a precision; raises `LookupError` where the version has none."""
+    """Return the file of a precision. Raises `LookupError` if the version has none."""
     precisions = read_card(version)[0].precisions
     if precision not in precisions:
         raise LookupError(f"{version.name}/{version.version} has no {precision}")
@@ -143,7 +143,7 @@ def moves_of(lane: Backend, boards: Boards, batch: int) -> NDArray[np.int8]:
 
 
 def random_cells(count: int) -> Boards:
-    """`[count, 16]`: random tiles up to 32768 in random cells, with a choice of moves."""
+    """Return boards `[count, 16]` with random tiles up to 32768 in random cells, and a choice of moves."""
     random = np.random.default_rng(0)
     cells = random.integers(1, 16, (2 * count + 64, 16), np.uint8)
     cells[random.random(cells.shape) < EMPTY] = 0

@@ -1,4 +1,4 @@
-"""The parts of `gpu.py`, and how they run: one after the other, each in a process of its own."""
+"""The parts of `gpu.py`. They run one after another, each in its own process."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ STOP_SECONDS = 30.0
 
 
 Run = Callable[[], Figures]
-"""Finds something out; it is pickled."""
+"""Measures the figures of a part. It must be picklable."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something to find out."""
+    """A part of the benchmark: a name and the function that measures it."""
 
     name: str
     run: Run
 
 
 def main() -> int:
-    """Run the parts; returns the exit code: 1 if one failed."""
+    """Run the parts, and return the exit code, 1 if a part failed."""
     options = _parse()
     no_gpu = "--device is cpu" if options.device == "cpu" else why_no_cuda()
     device = "cpu" if no_gpu else "cuda"
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def gpu_name() -> str:
-    """Return what the driver calls the first GPU."""
+    """Return the driver's name of the first GPU."""
     driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
     driver.cuInit(0)
     driver.cuDeviceGetName(name, len(name), 0)
@@ -78,28 +78,28 @@ def gpu_name() -> str:
 def run_all(
     parts: Sequence[Part], seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
-    """Return the figures of the parts that went well, and in one line each why the others did not.
+    """Return the figures of successful parts, and a line with the error of each other part.
 
     Args:
-        parts: in the order in which they run.
-        seconds: after which no part begins; 0 for no limit.
-        longest: seconds after which a part is stopped.
+        parts: the parts, in the order in which they run.
+        seconds: time after which no part begins; 0 for no limit.
+        longest: time limit of a part in seconds.
     """
     found: dict[str, Figures] = {}
     errors: dict[str, str] = {}
-    stop = "the time was over" if seconds else ""
+    stop = "the time limit was reached" if seconds else ""
     end = time.monotonic() + (seconds or float("inf"))
     for number, part in enumerate(parts, 1):
         try:
             if time.monotonic() > end:
-                errors[part.name] = f"not begun: {stop}"
+                errors[part.name] = f"not started: {stop}"
                 continue
             print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
             found[part.name] = isolated(part.run, min(longest, end - time.monotonic() + 60))
         except KeyboardInterrupt:
             errors[part.name] = stop = "interrupted"
             end = 0.0
-        except Exception as error:  # whatever a part may raise: the others go on
+        except Exception as error:  # the other parts continue after any error
             errors[part.name] = " ".join(str(error).split()) or type(error).__name__
             print(f"    {errors[part.name]}", file=sys.stderr, flush=True)
     return found, errors
@@ -111,7 +111,7 @@ def isolated(run: Run, seconds: float) -> Figures:
     Raises:
         RuntimeError: `run` raised an exception, crashed or took too long.
     """
-    context = get_context("spawn")  # a forked process cannot use CUDA, nor gRPC
+    context = get_context("spawn")  # a forked process cannot use CUDA or gRPC
     ours, theirs = context.Pipe()
     process = context.Process(target=_send_result, args=(run, theirs))
     process.start()
@@ -138,8 +138,8 @@ def isolated(run: Run, seconds: float) -> Figures:
 
 
 def _send_result(run: Run, pipe: Connection) -> None:
-    signal.signal(signal.SIGTERM, _interrupt)  # so that a server is stopped on the way out
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    signal.signal(signal.SIGTERM, _interrupt)  # to stop a server on exit
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops this process
     try:
         result: Figures | str = run()
     except KeyboardInterrupt:  # the parent no longer waits for the result
@@ -154,7 +154,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Part]:
-    """Every part that was asked for; those that find mistakes come first."""
+    """Yield all selected parts. Parts that check answers come first."""
     by_name = versions_by_name(options.models)
     unknown = [name for name in options.model if name not in by_name]
     if unknown:
@@ -197,7 +197,7 @@ def _kinds(
 
 
 def _variants(device: str) -> list[Variant]:
-    """Return what the device may run; a CPU runs int8, too."""
+    """Return the variants that the device can run. Only a CPU runs int8."""
     plain = [Variant("fp32", "fp32"), Variant("fp16", "fp16")]
     if device == "cpu":
         plain.append(Variant("int8", "int8"))
@@ -205,7 +205,7 @@ def _variants(device: str) -> list[Variant]:
 
 
 def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str, str, str]]:
-    """The rows of one part: what belongs together shares a row."""
+    """Yield the rows of one part. Figures of a group share a row."""
     if error is not None:
         yield name, error, ""
     for what, same in groupby(figures.items(), key=lambda figure: figure[0].partition(": ")[0]):
@@ -223,28 +223,40 @@ def _format_value(key: str, value: float) -> str:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/gpu/gpu.py", description="Measure models on a GPU.")
     parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "models")
-    parser.add_argument("--model", action="append", help="repeatable (default: cnn5 and flagship)")
-    parser.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu tries the command out")
-    parser.add_argument("--part", action="append", choices=PARTS, help="repeatable (default: all)")
-    parser.add_argument("--variant", action="append", help="such as fp16; repeatable (default: all)")
     parser.add_argument(
-        "--seconds", type=float, default=2.0, help="seconds of one measurement (default: %(default)s)"
+        "--model", action="append", help="model to measure; repeatable (default: cnn5 and flagship)"
     )
     parser.add_argument(
-        "--minutes", type=float, default=0.0, help="start no part after this time (default: no limit)"
+        "--device",
+        choices=("auto", "cpu"),
+        default="auto",
+        help="cpu: run on the CPU to try the command (default: auto)",
     )
     parser.add_argument(
-        "--longest", type=float, default=LONGEST_PART_SECONDS, help="seconds of a part (default: %(default)s)"
+        "--part", action="append", choices=PARTS, help="run only this part; repeatable (default: all)"
+    )
+    parser.add_argument("--variant", action="append", help="variant, such as fp16; repeatable (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of a measurement in seconds (default: %(default)s)"
     )
     parser.add_argument(
-        "--boards", type=int, default=10_000, help="boards of the check (default: %(default)s)"
+        "--minutes", type=float, default=0.0, help="start no part after this many minutes (default: no limit)"
+    )
+    parser.add_argument(
+        "--longest",
+        type=float,
+        default=LONGEST_PART_SECONDS,
+        help="time limit of a part in s (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--boards", type=int, default=10_000, help="number of boards to check (default: %(default)s)"
     )
     parser.add_argument(
         "--load",
         action="append",
         type=Load.parse,
         metavar="FORM/CALLERS",
-        help=f"of a server; repeatable (default: {', '.join(LOADS)})",
+        help=f"load of a server; repeatable (default: {', '.join(LOADS)})",
     )
     parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
     parser.add_argument("--processes", type=_integers, default=(1, 2, 4, 8, 16), metavar="LIST")

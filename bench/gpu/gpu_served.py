@@ -1,6 +1,6 @@
-"""What `gpu.py` measures through a server: boards per second, the latency of a lone board.
+"""Measures a model through a server: boards per second, and the latency of a single board.
 
-Every function here runs in a process of its own, so its arguments can be pickled.
+Every function runs in its own process, so its arguments can be pickled.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from octofold_client.rpc import local_server
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
-local_server.START_SECONDS = 240.0  # many processes that each load a model take long
+local_server.START_SECONDS = 240.0  # many processes load a model slowly
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
-"""For the callers of a load to be answered once each."""
+"""Time limit for one answer to each caller of a load."""
 LARGEST_EXPONENT = 15
 
 
 @dataclass(frozen=True)
 class Load:
-    """Callers that each ask again once they are answered."""
+    """A load: callers that each send the next call as soon as they have an answer."""
 
     form: str
     callers: int
 
     @classmethod
     def parse(cls, text: str) -> Load:
-        """FORM/CALLERS, such as packed:1024/16; raises `ValueError` for anything else."""
+        """Parse FORM/CALLERS, such as packed:1024/16. Raises `ValueError` for another text."""
         form, _, callers = text.rpartition("/")
         return cls(str(Form.parse(form)), int(callers))
 
@@ -55,11 +55,11 @@ class Service:
     device: str
     processes: int = 1
     flags: tuple[str, ...] = ()
-    "further ones of octofold-serve"
+    "further flags of octofold-serve"
 
 
 def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figures:
-    """Boards per second, and p50 and p99 of a call in milliseconds, for each load in turn.
+    """Return boards per second, and p50 and p99 of a call in milliseconds, for each load.
 
     Raises:
         RuntimeError: the server did not start, or calls failed.
@@ -77,9 +77,9 @@ def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figur
 
 
 def measured(target: str, service: Service, load: Load, seconds: float) -> Counts:
-    """What one load counted after a ramp, in `seconds` or as long as it takes to answer each caller once.
+    """Return the counts of one load after a ramp, in `seconds` or until each caller has an answer.
 
-    Half of the cores make it, up to eight.
+    Half of the cores generate the load, at most eight.
     """
     boards = played_boards(LARGEST_EXPONENT, max(4096, Form.parse(load.form).boards))
     task = Task(target, service.version.name, "", Form.parse(load.form), boards)
@@ -95,7 +95,7 @@ def measured(target: str, service: Service, load: Load, seconds: float) -> Count
 
 @contextmanager
 def running(service: Service) -> Iterator[str]:
-    """Run a server of the one version; yields its address.
+    """Run a server of one version and yield its address.
 
     Raises:
         ServerDied: it was not ready in time; the message has the last lines of its log.

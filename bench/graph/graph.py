@@ -1,4 +1,4 @@
-"""Measures exported graphs: how they spread over cores, and how much of their time is matrix products.
+"""Measures exported graphs: how well they use several cores, and the share of matrix products in their time.
 
     python bench/graph/graph.py                              # the graphs of the newest version of models/cnn5
     python bench/graph/graph.py a.int8.onnx b.int8.onnx      # any graphs, in turns
@@ -33,7 +33,7 @@ from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import newest_version, report
 from lane_speed import boards_per_second, random_boards
@@ -153,7 +153,7 @@ class Profile:
 
     products: list[Shape]
     by_operator: dict[str, float]
-    "share of each operator in the time, the largest first"
+    "share of the time of each operator, the largest first"
 
     @property
     def shares(self) -> str:
@@ -185,9 +185,9 @@ class Profile:
 
 
 def cpu_us(run: Callable[[], object], boards: int, runs: int = 0) -> float:
-    """CPU time of this thread per board, in microseconds, if `run` answers `boards` boards.
+    """Return the CPU time of this thread per board, in microseconds. `run` answers `boards` boards.
 
-    `runs` is how often it is timed; 0 times some 64 boards.
+    `runs` is the number of timed runs; 0 chooses about 64 boards.
     """
     run()
     runs = runs or max(1, 64 // boards)

@@ -1,9 +1,9 @@
-"""Compares the int8 of this CPU with exact arithmetic: how many moves differ in games.
+"""Compares this CPU's int8 arithmetic with exact arithmetic, by the number of moves that differ in games.
 
     python bench/graph/int8_moves.py --model flagship --boards 10000
 
-A CPU without VNNI adds two products of int8 in 16 bits, which can saturate. onnxruntime without optimizations
-multiplies the same int8 weights in float32, where nothing does.
+A CPU without VNNI adds two int8 products in 16 bits, which can saturate. Without optimizations, onnxruntime
+multiplies the same int8 weights in float32, which cannot saturate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from octofold_game.system.processors import cpu_name
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import newest_version, report
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", type=Path, default=Path("models"), help="(default: %(default)s)")
     parser.add_argument("--model", nargs="+", default=["flagship"], help="(default: %(default)s)")
-    parser.add_argument("--boards", type=int, default=10_000, help="boards of each (default: %(default)s)")
+    parser.add_argument("--boards", type=int, default=10_000, help="boards per model (default: %(default)s)")
     options = parser.parse_args()
     figures = {name: compare(options.models, name, options.boards) for name in options.model}
     rows = [(name, f"{boards:,}", differ) for name, (boards, differ) in figures.items()]
@@ -53,7 +53,7 @@ def compare(models: Path, name: str, wanted: int) -> tuple[int, int]:
     asked, differing, begun, step = 0, 0, GAMES, 0
     while asked < wanted:
         boards, moves = episodes.boards, lane.run(episodes.boards).moves
-        if step % 16 == 0:  # neighbors are alike
+        if step % 16 == 0:  # neighboring boards are similar
             asked += len(boards)
             differing += int(np.sum(exact.run(["move"], {"boards": boards})[0] != moves))
         step += 1

@@ -22,7 +22,7 @@ from octofold_game.episodes import Episodes
 from octofold_server.backends.backend import EVERYTHING, Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import interleave, medians, newest_version, report
 
@@ -55,7 +55,7 @@ def main() -> None:
         rows.append((f"batches of {size}", *(f"{found[name]:.1f}" for name in measures), ratios[size]))
     report(
         f"moves alone, {options.model} {options.precision}: {differing} of {options.boards:,} moves differ, "
-        f"{wrong} of them though the whole graph always answers them alike",
+        f"{wrong} of them although the whole graph is consistent",
         ["us a board, median", "whole graph", "moves alone", "ratio"],
         rows,
         model=options.model,
@@ -108,7 +108,7 @@ def _played(
 
 
 def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: RequestedOutputs) -> float:
-    """CPU time of a board in batches of a size."""
+    """Return the CPU time per board in batches of a size."""
     count = min(max(size, TIMED_BOARDS), len(boards)) // size * size
     begin = time.thread_time()
     for start in range(0, count, size):

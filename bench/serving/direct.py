@@ -26,7 +26,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 def direct_measures(
     version: Path, boards: NDArray[np.uint8], seconds: float
 ) -> dict[str, Callable[[], float]]:
-    """A measure of boards per second for each precision that the version offers, layout and batch size.
+    """Return a measure of boards per second for each precision of the version, layout and batch size.
 
     Args:
         version: folder of the model version.
@@ -48,12 +48,12 @@ def direct_measures(
 
 
 def direct_one_caller(version: Path, boards: NDArray[np.uint8], seconds: float) -> float:
-    """Calls per second of one caller of one board, in a session of one thread with the int8 file."""
+    """Return calls per second of one caller with one board, in a single-threaded int8 session."""
     return _direct(_session(version / GRAPH_FILES["int8"], 1), 1, boards, 1, seconds)
 
 
 def best_direct(found: Mapping[str, float], precision: str) -> float:
-    """The best result of a precision among the medians of `direct_measures`; 0 without that precision."""
+    """Return the best median of `direct_measures` with a precision, or 0 without this precision."""
     return max(
         (value for name, value in found.items() if name.startswith(f"direct {precision}")), default=0.0
     )

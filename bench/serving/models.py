@@ -1,10 +1,10 @@
-"""Compares all models of a repository, networks and players: strength, boards/s, a lone board, memory.
+"""Compares all models of a repository by strength, boards/s, latency of a single board, and memory.
 
     python bench/serving/models.py
 
-Each model has a server of its own for half a minute: packed calls with two in flight, then one board at a
-time. The boards are of games that swift plays. Strength is what the card says; memory is the server's, after
-the calls.
+Each model has its own server for half a minute. It gets packed calls, two in flight, and then one board at a
+time. The boards come from games that swift plays. The strength comes from the card. The memory is that of the
+server after the calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from searches import Boards, served_packed
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import newest_version, report
 
@@ -34,7 +34,7 @@ PLAYER, GAMES, MOVES = "swift", 16, 1_500
 NONE = 999_999_999
 """A version that no model has."""
 LONE = 500
-"""Calls of one board, enough for a p99."""
+"""Number of calls with one board, enough for a p99."""
 
 
 def played(client: Client) -> Boards:
@@ -87,7 +87,9 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
-    parser.add_argument("--seconds", type=float, default=9, help="of packed calls (default: 9)")
+    parser.add_argument(
+        "--seconds", type=float, default=9, help="length of the packed calls in seconds (default: 9)"
+    )
     arguments = parser.parse_args()
     names = sorted({card.parts[-3] for card in arguments.models.glob("*/*/card.json")})
     with (

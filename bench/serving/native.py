@@ -1,14 +1,14 @@
-"""Measures servers by a load generator that costs almost nothing: h2load, of Debian's nghttp2-client.
+"""Measures servers with a load generator that takes almost no CPU time: h2load, from Debian's nghttp2-client.
 
     python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
     python bench/serving/native.py --model swift --mosec /tmp/mosec/bin/python
     python bench/serving/native.py --tree ../before --tree . --transport native
 
-A load generator in Python takes so much of two cores that it hides what the server costs. A call has one
-board, or 64 where it says so. mosec is called over HTTP/1.1, the only protocol it has, so it has no case of
-many calls on one connection. "Direct" calls onnxruntime in a loop, in its best layout and batch size, and for
-one caller with one board at a time. CPU time is that of the server and its children. Octofold's statistics
-say whether every call was answered.
+A load generator in Python takes so much of two cores that it hides the server's cost. A call has one board
+unless its load names 64. mosec supports only HTTP/1.1, so it has no load with many calls on one connection.
+"Direct" calls onnxruntime in a loop, with its best layout and batch size, and for one caller with one board at
+a time. CPU time includes the server and its children. Octofold's statistics show whether every call was
+answered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from direct import best_direct, direct_measures, direct_one_caller
 from harness import interleave, medians, newest_version, report
@@ -49,7 +49,7 @@ CASES = {
     "one caller": (1, 1, 1),
     "4 callers of 64 boards": (4, 1, 64),
 }
-"""Connections, calls at the same time on each, and boards in a call."""
+"""The loads: number of connections, of concurrent calls on each, and of boards in a call."""
 
 PACKAGES = ("proto", "game", "players", "server", "client", "export")
 WARM_UP_SECONDS = 1
@@ -65,15 +65,15 @@ class Server(NamedTuple):
     url: str
     is_grpc: bool
     answered: Callable[[], int]
-    "how many calls it has answered so far"
+    "number of calls that it has answered so far"
 
 
 class Measured(NamedTuple):
-    """What one run of h2load found."""
+    """The result of one run of h2load."""
 
     calls_per_second: float
     cpu_us: float
-    "CPU time of the server for a call"
+    "CPU time of the server per call"
     mean_us: float
     p50_us: float
     p99_us: float
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
     parser.add_argument("--model", default="swift", help="model to serve (default: %(default)s)")
     parser.add_argument(
-        "--tree", type=Path, action="append", help="a checkout whose server is measured (default: .)"
+        "--tree", type=Path, action="append", help="checkout whose server to measure (default: .)"
     )
     parser.add_argument(
         "--transport",
@@ -222,7 +222,7 @@ def _direct(version: Path) -> dict[str, Callable[[], float]]:
 
 @contextmanager
 def _octofold(tree: Path, flags: Sequence[str], model: str) -> Iterator[Server]:
-    """The server of a checkout, called over TCP."""
+    """Run the server of a checkout, called over TCP, and yield it."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         command = [sys.executable, "-m", "octofold_server.cli", *flags, "--grace", "0"]

@@ -36,7 +36,7 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import interleave, medians, newest_version, report
 

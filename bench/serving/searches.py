@@ -2,9 +2,8 @@
 
     python bench/serving/searches.py --model perimeter
 
-It measures, in turns: packed calls of many boards, with two in flight; one board at a time; how soon a
-stopped search ends; and evaluations by `octofold evaluate`, with --model and with --player. It takes two
-minutes.
+It measures in turns: packed calls of many boards, two in flight; one board at a time; the delay until a
+stopped search ends; and `octofold evaluate` with --model and with --player. It takes two minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from client_load import evaluated
 from harness import interleave, medians, newest_version, report
@@ -46,14 +45,14 @@ Boards = NDArray[np.uint8]
 GAMES = 32
 WARM_UP_MOVES = 150
 LONE = 40
-"""Boards that are asked one by one in a round."""
+"""Number of single boards in a round."""
 
 
 def player_of(folder: Path) -> ServedPlayer:
-    """Return the player that a version holds."""
+    """Return the player of a version."""
     player = read_card(folder).player
     if player is None:
-        raise SystemExit(f"{folder} holds no player")
+        raise SystemExit(f"{folder} does not contain a player")
     return player
 
 
@@ -66,7 +65,7 @@ def new_search(folder: Path) -> Search:
 
 
 def spec_of(folder: Path) -> str:
-    """Return the same player in the process of a command."""
+    """Return the specification of the same player for `--player`."""
     player = player_of(folder)
     options = [f"{name}={value}" for name, value in player.options.items()]
     places = [folder] * bool(player.files)
@@ -113,7 +112,7 @@ def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
 
 
 def stopping_ms(search: Search, boards: Boards) -> float:
-    """The median of the milliseconds between a stop and the end of a search that would take seconds."""
+    """Return the median of the milliseconds between a stop and the end of a long search."""
     taken = []
     for board in boards[:20]:
         stop, told = np.zeros(1, np.uint8), [0.0]
@@ -159,7 +158,7 @@ def evaluated_model(target: str, model: str, games: int, seconds: float) -> floa
 
 @contextmanager
 def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]]:
-    """A server of the model, and its address."""
+    """Run a server of the model and yield a stub and its address."""
     with (
         LocalServer(models, ("--default-model", model)) as server,
         grpc.insecure_channel(server.target) as channel,
@@ -202,12 +201,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
     parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
-    parser.add_argument("--boards", type=int, default=16384, help="of a packed round (default: 16384)")
+    parser.add_argument("--boards", type=int, default=16384, help="boards of a packed round (default: 16384)")
     parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
     parser.add_argument(
-        "--games", type=int, default=512, help="at a time, of evaluations (default: 512; 0: none)"
+        "--games", type=int, default=512, help="concurrent games of evaluations (default: 512; 0: none)"
     )
-    parser.add_argument("--seconds", type=float, default=8, help="of each evaluation (default: 8)")
+    parser.add_argument(
+        "--seconds", type=float, default=8, help="length of each evaluation in seconds (default: 8)"
+    )
     arguments = parser.parse_args()
     figures = measured(arguments)
     print(f"a search ends {figures['stopping_ms']:.2f} ms after it is stopped")

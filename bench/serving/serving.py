@@ -33,7 +33,7 @@ from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import PARALLEL
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import interleave, medians, newest_version, report
 
@@ -73,7 +73,7 @@ class Measures:
         self.rates[name] = measure
 
     def add_workers(self, name: str, task: Task, callers: int) -> None:
-        """A closed loop of a load test's process."""
+        """Add a closed loop in a process of a load test."""
         self.latencies[name] = []
 
         def measure() -> float:
@@ -153,7 +153,7 @@ def _options() -> argparse.Namespace:
         "--memory-minutes",
         type=float,
         default=0.0,
-        help="only watch the server's resident size under full load, for this long",
+        help="only record the server's resident size under full load for this many minutes",
     )
     return parser.parse_args()
 
@@ -237,7 +237,7 @@ def _report(
 
 
 def _int8_over_fp32(found: Mapping[str, float]) -> float | None:
-    """How much faster int8 is; None for a model without it."""
+    """Return how many times faster int8 is than fp32, or None without int8."""
     int8 = best_direct(found, "int8")
     return int8 / best_direct(found, "fp32") if int8 else None
 

@@ -32,7 +32,7 @@ from octofold_client.evaluation.sequential import ERROR_RATE, TEN, Bets, cap_of
 from octofold_game.contract.model import Card, read_card
 from octofold_game.contract.results import FIRST_GAMES
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import newest_version, show
 from harness import report as report_rows
@@ -40,17 +40,17 @@ from harness import report as report_rows
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
 DrawPairs = Callable[[np.random.Generator, int], Scores]
-"""Draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. None is above
-its score, so a game that fails has none."""
+"""Draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. The luck is at
+most the score, so a failed game has no luck."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
-"""Draws the luck in scores `[N]` of this average, none of which is above `_HIGHEST` averages."""
+"""Draws the luck in scores `[N]` with this average. No luck exceeds `_HIGHEST` averages."""
 
 _FEWEST = 640
-"""A run that is not decided after this many games goes on with four times the number, and so on."""
+"""An undecided run continues after this many games with four times the number, and so on."""
 _POOL = 1 << 20
 """Number of scores from which all others are drawn."""
 _HIGHEST = 2.5
-"""The score, in averages, from which luck does not grow: it has to stay in the window of real luck."""
+"""The score, in averages, above which luck does not grow, so that it stays within the range of real luck."""
 
 
 def scores_like(card: Card) -> Draw:
@@ -72,23 +72,23 @@ def drawn_from(scores: Scores) -> Draw:
 
 
 def no_luck(_: np.random.Generator, scores: Scores, __: float) -> Scores:
-    """Nothing to take out."""
+    """Return zeros: no luck to remove."""
     return np.zeros_like(scores)
 
 
 def good_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
-    """Luck that explains half of the variance."""
+    """Return luck that explains half of the variance."""
     return np.where(generator.random(len(scores)) < 0.5, scores - average, 0.0)
 
 
 def bad_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
-    """Luck that explains nothing."""
+    """Return luck that explains nothing."""
     signs: Scores = generator.choice([-0.7, 0.7], len(scores))
     return signs * np.minimum(scores, average)
 
 
 def drifting_values(generator: np.random.Generator, scores: Scores, average: float) -> Scores:
-    """Luck that explains half of the variance in the first 200 games, and nothing later."""
+    """Return luck that explains half of the variance in the first 200 games, and nothing later."""
     good, bad = (values(generator, scores, average) for values in (good_values, bad_values))
     return np.where(np.arange(len(scores)) < 200, good, bad)
 
@@ -232,7 +232,7 @@ def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
 
 
 def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1) -> tuple[float, float]:
-    """The shares of league tables of equal players with a clear difference: corrected, and not corrected."""
+    """Return the shares of equal players' league tables with a clear difference: corrected and not."""
     generator = np.random.default_rng(seed)
     corrected = plain = 0
     for _ in range(runs):
@@ -248,7 +248,7 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
 
 
 def found_different(pairs: DrawPairs, games: Sequence[int], runs: int, seed: int = 1) -> float:
-    """The share of runs in which Student's interval of equal players excludes 0 at one of these looks."""
+    """Return the share of runs in which Student's interval of equal players excludes 0 at a look."""
     generator = np.random.default_rng(seed)
     wrong = 0
     for _ in range(runs):
@@ -374,7 +374,7 @@ def main() -> None:
 
 
 FAILURES = ((0.01, 0.009), (0.02, 0.01), (0.02, 0.019), (0.03, 0.029))
-"""The share of games that a player fails, and the margin that it is asked for."""
+"""Share of games in which a player fails, and the margin of the question."""
 
 
 def _options() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""How much of the variance of scores is luck of the tiles, and what it costs to take it out.
+"""Measures the share of luck of the tiles in the variance of scores, and the cost of removing it.
 
 "Left" is the variance of adjusted scores as a share of that of the scores; its inverse says how many times
 more games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
@@ -25,7 +25,7 @@ from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, luck
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import newest_version, report
 
@@ -35,7 +35,7 @@ _SAMPLE, _SAMPLES = 50, 1_000
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
-    """Return the CPU time that the luck of a move takes, in microseconds."""
+    """Return the CPU time for computing the luck of a move, in microseconds."""
     games = list(islice(folder.finished(), _TIMED_GAMES))
     luck_of_games(games[:1], values, start)  # compiled, and in the cache
     before = time.process_time()
@@ -44,7 +44,7 @@ def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> fl
 
 
 def misses(scores: NDArray[np.int64], luck: Luck) -> float:
-    """How often the interval of the average without luck misses the average, in samples of the games."""
+    """Return how often the interval of the adjusted average misses the average, in samples of the games."""
     generator = np.random.default_rng(2)
     truth = scores.mean()
     centered = luck.taken - luck.taken.mean(axis=0)

@@ -14,7 +14,7 @@ from octofold_game.system.files import whole_file
 
 
 def main() -> int:
-    """Run the script; returns the exit code."""
+    """Run the script and return the exit code."""
     try:
         for card in sorted(Path("models").glob(f"*/*/{CARD_FILE}")):
             page = describe(read_published(card.parent))

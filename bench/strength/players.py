@@ -27,7 +27,7 @@ from octofold_client.evaluation.tables import rows_of
 from octofold_client.session import Games, Players
 from octofold_game.player_specs import make_player
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import report
 
@@ -36,7 +36,7 @@ SHOWN_TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
 
 class Shortened(LocalContender):
-    """A local player whose games end with a tile, or without one as they do."""
+    """A local player. Its games end when it makes a given tile, or as usual without such a tile."""
 
     def __init__(self, spec: str, until: int) -> None:
         local_player(spec)  # its errors are those of the command line
@@ -93,7 +93,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--games", type=int, default=20, help="games per player (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
     parser.add_argument("--parallel", type=int, default=64, help="games at a time (default: %(default)s)")
-    parser.add_argument("--until", type=int, default=0, metavar="TILE", help="tile that ends a game")
+    parser.add_argument(
+        "--until", type=int, default=0, metavar="TILE", help="tile that ends a game (default: none)"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the games")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Plays Q-networks beside what needs no learning: untrained networks, and a fixed order of moves.
+"""Plays games with Q-networks, with untrained networks and with a fixed order of moves.
 
     python bench/strength/q_networks.py checkpoints/published/dqn-*
 
@@ -24,7 +24,7 @@ from octofold_training import checkpoints
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the harness is
+sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
 
 from harness import report
 
@@ -37,7 +37,9 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("checkpoint", type=Path, nargs="*", help="folder of a checkpoint")
-    parser.add_argument("--games", type=int, default=1000, help="of each (default: %(default)s)")
+    parser.add_argument(
+        "--games", type=int, default=1000, help="games of each network (default: %(default)s)"
+    )
     parser.add_argument("--untrained", type=int, default=40, help="untrained networks (default: %(default)s)")
     options = parser.parse_args()
     rows: list[tuple[str, ...]] = []

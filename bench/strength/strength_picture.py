@@ -1,8 +1,8 @@
 """Makes docs/strength.png, the picture at the top of the README: `python bench/strength/strength_picture.py`.
 
-On the left, one board as a network sees it: in its eight views, each with the move that it chooses there. On
-the right, how many games each shipped model brings to which tile, from the model cards, which name the
-command that measured them.
+The left panel shows the eight views of one board, each with the move that the network chooses there. The
+right panel shows the share of games in which each shipped model reaches each tile. Its figures come from the
+model cards, which name the command that measured them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SMALLEST_TILE = 1024
 _INCHES = (11.0, 4.4)
 _BOARD_COLOR, _CELL_COLOR = "#e6e2d9", "#f2efe8"
 _LETTERS = (8.5, 7.6, 6.0, 4.8, 4.0)
-"""Points of a tile's number, by its digits."""
+"""Font size of a tile's number, by its number of digits."""
 _STEPS = ((0.0, 1.0), (1.0, 0.0), (0.0, -1.0), (-1.0, 0.0))
-"""Of up, right, down and left, in axes whose y points up."""
+"""Directions of up, right, down and left. The y axis points up."""
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def choices_of(graph: Path, board: NDArray[np.uint8]) -> tuple[NDArray[np.intp], int]:
-    """The moves `[8]` that the views of the board choose, as moves on the board, and that of the model."""
+    """Return the moves `[8]` that the views choose, as moves on the board, and the model's move."""
     content = graph.read_bytes()
     session = onnxruntime.InferenceSession(content + appended_views(content, 1.0))
     views, moves = session.run([APPENDED_VIEWS, MOVE.name], {BOARDS.name: board[None]})
@@ -105,7 +105,7 @@ def _title(figure: Figure, left: float, text: str) -> None:
 
 
 def _view(axes: Axes, cells: NDArray[np.uint8], move: int, *, agrees: bool) -> None:
-    """A board with the arrow of a move around it."""
+    """Draw a board with the arrow of a move beside it."""
     axes.set_axis_off()
     axes.set_aspect("equal")
     axes.set_xlim(-0.62, 4.62)

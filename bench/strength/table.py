@@ -18,13 +18,13 @@ from octofold_game.contract.model import CARD_FILE, Card, CardError, Interval, R
 
 START, END = "<!-- results:", "<!-- end of results -->"
 TILE = 16384
-"""Whose share of games the table shows; the pages of the models have all."""
+"""The tile whose share of games the table shows. The pages of the models have all tiles."""
 _SPEED = re.compile(r"^\| `(?P<model>[\w-]+)` \| [\d,]+ \| (?P<speed>[\d,]+) \|", re.MULTILINE)
 """A row of docs/speed.md: model, average score, boards/s."""
 
 
 def main() -> int:
-    """Run the benchmark; returns the exit code."""
+    """Run the script and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
