@@ -6,7 +6,7 @@
 
 A load generator in Python takes so much of two cores that it hides the server's cost. A call has one board
 unless its load names 64. mosec supports only HTTP/1.1, so it has no load with many calls on one connection.
-"Direct" calls onnxruntime in a loop, with its best layout and batch size, and for one caller with one board at
+"Direct" calls onnxruntime in a loop, with its best layout and batch size, and with one board at
 a time. CPU time includes the server and its children. Octofold's statistics show whether every call was
 answered.
 """

@@ -1,4 +1,4 @@
-"""Bytes that no honest client sends, and floods that cost clients little and servers much."""
+"""Malicious bytes, and floods that cost a client little and a server much."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.http2_frames import (
 
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 STEP_SECONDS = 1.0
-"""Time after which a blocked write looks whether the flood is over."""
+"""Time after which a blocked write checks whether the flood is over."""
 
 _HEAD = header_block(
     [
@@ -47,7 +47,7 @@ _KEPT = b"\x40" + text_of(b"x-long") + text_of(b"a" * 3900)  # literal with inde
 
 
 def answer_to(sent: bytes, target: tuple[str, int]) -> bytes:
-    """All that a server answers to these bytes and their end; nothing if it ends the connection before."""
+    """Return all bytes that a server answers to these bytes and their end. Empty if it hangs up before."""
     with socket.create_connection(target, timeout=60) as client:
         try:
             client.sendall(sent)
@@ -60,11 +60,11 @@ def answer_to(sent: bytes, target: tuple[str, int]) -> bytes:
 
 
 Attack = Callable[[int], bytes]
-"""The frames of the call on a stream."""
+"""Makes the frames of a call on a stream."""
 
 
 def compressed_headers(stream: int) -> bytes:
-    """A call with 12,000 references, a byte each, to a header of 3.9 kB that the first call has indexed."""
+    """Return a call with 12,000 one-byte references to a header of 3.9 kB that the first call indexed."""
     kept = _KEPT if stream == 1 else b""
     return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + kept + b"\xbe" * 12_000)
 
@@ -85,7 +85,7 @@ def priorities(stream: int) -> bytes:
 
 
 def deadlines(stream: int) -> bytes:
-    """Return a call whose deadline has passed, which makes room for the next one at once."""
+    """Return a call whose deadline has passed, so that the next call can follow at once."""
     return call(NEXT_MOVE, stream, [(b"grpc-timeout", b"1u")], END_STREAM)
 
 
@@ -153,7 +153,7 @@ class Flood:
                 unsent = unsent[connection.send(unsent) :]
 
     def _drain(self, connection: socket.socket) -> None:
-        """Read what has come, and answer pings that come in one piece."""
+        """Read the received bytes, and answer pings that arrive in one piece."""
         while select.select([connection], [], [], 0)[0]:
             if not (came := connection.recv(65_536)):
                 raise ConnectionResetError
@@ -165,7 +165,7 @@ class Flood:
 
 
 class Churn(Flood):
-    """Connections that are broken off as soon as they are there."""
+    """Connections that are closed as soon as they are open."""
 
     def __init__(self, target: str, connections: int = 16) -> None:
         super().__init__(target, lambda _: b"", connections)
@@ -182,7 +182,7 @@ class Churn(Flood):
 
 
 class SmallChunks(Flood):
-    """Bodies over REST, to a REST port, that come in chunks of one byte."""
+    """Bodies sent to a REST port in chunks of one byte."""
 
     def __init__(
         self, target: str, path: str, connections: int = 8, tls: ssl.SSLContext | None = None

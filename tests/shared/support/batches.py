@@ -27,7 +27,7 @@ def marked(mark: int, count: int = 1) -> Boards:
 
 
 class Awaited(Call):
-    """A call that notes its end, for which a test can wait."""
+    """A call that records its end. A test can wait for it."""
 
     def __init__(self, *arguments: Any, told: list[Call] | None = None, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -60,7 +60,7 @@ def submit(
 
 
 def hold(batcher: Batcher, backend: RecordingBackend, lanes: int = 1) -> None:
-    """Keep every lane busy with one board, until the gate is set; forget those batches."""
+    """Keep every lane busy with one board until the gate is set. These batches are not recorded."""
     backend.gate.clear()
     for _ in range(lanes):
         submit(batcher, marked(0))

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright, and what a test of the page may look at."""
+"""Debian's Chromium, driven by Playwright, and the properties of a page that tests check."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 def screen(size: str) -> dict[str, Any]:
-    """Return the options of a visit with a screen of `SIZES`; all but the laptop have fingers for a mouse."""
+    """Return the options of a visit with a screen of `SIZES`. All but the laptop have a touch screen."""
     return {"viewport": viewport(size), "has_touch": size != "laptop", "is_mobile": size == "phone"}
 
 
@@ -49,7 +49,7 @@ def viewport(size: str) -> ViewportSize:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser; the test is skipped if there is none."""
+    """Yield a browser. Skip the test if there is none."""
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("no Chromium on this machine; `make browser` installs Debian's")
@@ -68,7 +68,7 @@ def board_of(page: Page, within: str) -> list[int]:
 
 @dataclass
 class Visit:
-    """A visit of the page: every request that it made, and everything that went wrong."""
+    """A visit of the page, with all its requests and errors."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Visit:
         return self.page.locator(f"#{element}").inner_text()
 
     def run(self, script: str, argument: Any = None) -> Any:
-        """Return what a function of the page returns."""
+        """Return the result of a function of the page."""
         return self.page.evaluate(script, argument)
 
     def board(self, within: str = "#play-board") -> list[int]:
@@ -119,7 +119,7 @@ class Visit:
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
     def is_seen(self, element: Locator) -> bool:
-        """Return whether all of the element is on the screen."""
+        """Return whether the whole element is on the screen."""
         box = element.bounding_box()
         return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= self.run("innerHeight")
 

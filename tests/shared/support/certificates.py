@@ -1,4 +1,4 @@
-"""An authority and the certificates that it signs."""
+"""A certificate authority and the certificates that it signs."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1; writes everything into one folder."""
+    """Signs certificates for 127.0.0.1, and writes all files to one folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Authority:
         self.certificate.write_bytes(_pem(signed))
 
     def issue(self, name: str, *, days: int = 1) -> Pair:
-        """Return a certificate for that many days; of a negative number, the last was that long ago."""
+        """Return a certificate that is valid for `days` days. With a negative number, it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         pair.certificate.write_bytes(_pem(self._sign(_name(name), key, days=days, authority=False)))

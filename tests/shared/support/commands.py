@@ -14,7 +14,7 @@ from support.forks import forks_of
 
 
 class Command:
-    """`octofold`, which is running; its methods are those of `subprocess.Popen`."""
+    """A running `octofold`. It has the methods of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class Command:
 
     @property
     def errors(self) -> str:
-        """What it has written to standard error so far."""
+        """The text that it has written to standard error so far."""
         return self._read(2).decode(errors="replace")  # which may end in the middle of a character
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for its end: what it has written to standard output and standard error."""
+        """Wait for its end. Return its standard output and standard error."""
         self.wait(timeout)
         written = self._read(1).decode(), self._read(2).decode()
         self.close()
         return written
 
     def close(self) -> None:
-        """End it, if it is running, and forget what it has written."""
+        """End it if it is running, and discard its output."""
         self.kill()
         self.wait()
         for stream in self._streams:
@@ -85,7 +85,7 @@ def octofold(
 
 
 def failure(*arguments: str | Path, folder: Path | None = None, stdin: str = "", code: int = 1) -> str:
-    """Return the one line that a command must fail with, without its name and where its help is."""
+    """Return the error line of a command, without its name and the hint at its help."""
     done = octofold(*arguments, folder=folder, stdin=stdin)
     assert (done.returncode, done.stdout) == (code, ""), done
     (line,) = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""Compiles the searches and trainings that many tests call; otherwise, each process of the tests does it."""
+"""Compiles code that many tests call, so that not every test process has to compile it."""
 
 import multiprocessing
 import sys
@@ -33,7 +33,7 @@ def searches() -> None:
 
 
 def networks() -> None:
-    """Compile what plays and learns with an n-tuple network."""
+    """Compile the code that plays and learns with an n-tuple network."""
     NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1)).learn(1)
     network = NTupleNetwork(TUPLES, np.zeros(NTupleNetwork.size(TUPLES), np.float32))
     pool = PositionPool(batch_size=2, slices=1, seed=1)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 @pytest.fixture(scope="session")
 def boards() -> NDArray[np.uint8]:
-    """`[24, 16]`: crowded boards, a finished one, one with one empty cell, one that can outgrow 64 bits."""
+    """Return boards `[24, 16]`: crowded, finished, with one empty cell, and with tiles near the limit."""
     random = np.random.default_rng(6)
     boards = random.integers(1, 7, (24, 16)).astype(np.uint8)
     boards[random.random(boards.shape) < 0.2] = 0

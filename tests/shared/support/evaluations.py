@@ -1,4 +1,4 @@
-"""Evaluations that a test ends before they are finished, and goes on with."""
+"""Evaluations that a test interrupts and continues."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ from support.waiting import Process, wait_for
 GAMES = 12
 OPTIONS = ["--seed", "11", "--parallel", "8"]
 ENDLESS = [*OPTIONS, "--games", "1000000"]
-"""More games than any machine plays before a test ends them."""
+"""More games than any machine plays before a test interrupts them."""
 
 
 def wait_for_games(folder: Path, process: Process) -> None:

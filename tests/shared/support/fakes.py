@@ -50,7 +50,7 @@ class FakeBackend:
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return the fake moves for boards [N, 16], with nothing that was not asked for."""
+        """Return the fake moves for boards [N, 16], with only the requested outputs."""
         moves, probabilities, votes, legal = fake_moves(boards)
         return Moves(
             moves,

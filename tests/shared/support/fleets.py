@@ -30,7 +30,7 @@ A_RECORD = bytes([0xC0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 0, 0, 0, 4])
 
 
 def address_of(number: int) -> str:
-    """Return an address of this machine that only this process of tests uses."""
+    """Return an address of this machine that only this test process uses."""
     process = os.getpid()
     return f"127.{1 + (process >> 8) % 254}.{process % 256}.{1 + number}"
 
@@ -53,7 +53,7 @@ class Member:
         return self.process.wait(START_SECONDS)
 
     def kill(self) -> None:
-        """End it without notice."""
+        """Kill it."""
         self.process.kill()
         self.process.wait()
 
@@ -95,7 +95,7 @@ class Fleet:
 
     @property
     def name(self) -> str:
-        """The target that means all servers of the name."""
+        """The target for all servers of the name."""
         return f"dns://127.0.0.1:{self.name_server_port}/{NAME}:{self.port}"
 
     @property

@@ -54,7 +54,7 @@ class PolicyAndValue(nn.Module):
 
 
 class AfterstateValue(nn.Module):
-    """What is still to come after a move, in thousands of points; no plane for empty cells."""
+    """Values of moves without their reward, in thousands of points. It has no plane for empty cells."""
 
     def __init__(self, channels: int = 48) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Linear(nn.Module):
 
 
 class Squeezed(Linear):
-    """Drops a batch of one."""
+    """Removes the batch dimension of a batch of one."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         return self.logits(numbers).unsqueeze(1).squeeze()

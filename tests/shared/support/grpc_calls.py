@@ -1,4 +1,4 @@
-"""Calls over gRPC to which its published types give none: of raw bytes, and of the health service."""
+"""Typed gRPC calls that gRPC's published types lack: of raw bytes, and of the health service."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def raw_stream(channel: grpc.Channel, method: str) -> grpc.StreamStreamMultiCall
 
 
 def trailing_metadata(error: grpc.RpcError) -> list[tuple[str, str | bytes]]:
-    """Return what came behind the end of a call, as pairs of key and value."""
+    """Return the trailing metadata of a call, as pairs of key and value."""
     return [(entry.key, entry.value) for entry in error.trailing_metadata()]

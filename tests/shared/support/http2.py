@@ -1,4 +1,4 @@
-"""A client that speaks HTTP/2 frame by frame, for what gRPC's own client would never send."""
+"""A client that sends HTTP/2 frame by frame, also frames that gRPC's own client never sends."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class RawConnection:
 
     @property
     def begun(self) -> int:
-        """How many streams there were."""
+        """Number of streams so far."""
         return self._next_stream // 2
 
     def close(self) -> None:
-        """Leave without a word."""
+        """Close the connection without a GOAWAY frame."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._reader.join()
@@ -82,7 +82,7 @@ class RawConnection:
             self._socket.sendall(sent)
 
     def begin(self, path: str, headers: Iterable[tuple[bytes, bytes]] = (), flags: int = 0) -> int:
-        """Send the headers of a call and nothing else; its stream."""
+        """Send only the headers of a call, and return its stream."""
         stream = self.new_stream()
         self.write(call(path, stream, headers, flags))
         return stream

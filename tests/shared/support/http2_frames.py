@@ -1,4 +1,4 @@
-"""HTTP/2 frames that are made by hand, for what no well-behaved library sends (RFC 9113, RFC 7541)."""
+"""HTTP/2 frames made by hand, also frames that no well-behaved library sends (RFC 9113, RFC 7541)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def header_block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def call(path: str, stream: int, headers: Iterable[tuple[bytes, bytes]] = (), flags: int = 0) -> bytes:
-    """The frame that begins a gRPC call of the method with this path; with END_STREAM it also ends it."""
+    """Return the frame that begins a gRPC call of this path. With END_STREAM, it also ends the call."""
     block = header_block(
         [
             (b":method", b"POST"),
@@ -39,7 +39,7 @@ def call(path: str, stream: int, headers: Iterable[tuple[bytes, bytes]] = (), fl
 
 
 def message_start(length: int, *, is_compressed: bool = False) -> bytes:
-    """Return what precedes a gRPC message of this length."""
+    """Return the prefix of a gRPC message of this length."""
     return bytes([is_compressed]) + length.to_bytes(4, "big")
 
 

@@ -1,4 +1,4 @@
-"""Boards of a sensible player's games and what it thinks of them, to train small networks on in seconds."""
+"""Boards of a sensible player's games with its values of moves, to train small networks in seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Lessons:
 
 
 def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
-    """From the beginnings of some games."""
+    """Make lessons from the beginnings of games."""
     player = HeuristicExpectimaxPlayer(depth=1)
     episodes = Episodes(seed=11, games=range(games), largest_exponent=15)
     seen = []
@@ -76,7 +76,7 @@ def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.in
 
 
 SNAKE_ORDER = ("up", "down", "left", "right")
-"""Of the numbers of `snake_network`."""
+"""The order of the numbers of `snake_network`."""
 
 
 def snake_network(corner: str = "top left") -> nn.Sequential:

@@ -37,7 +37,7 @@ NAMESPACE = "octofold"
 
 
 def has_kustomize() -> bool:
-    """Return whether there is a kubectl that says which kustomize it holds, as those since 1.24 do."""
+    """Return whether a kubectl of at least 1.24 is installed, which reports its kustomize version."""
     if shutil.which("kubectl") is None:
         return False
     command = ["kubectl", "version", "--client", "--output", "json"]
@@ -80,7 +80,7 @@ def of_kind(manifests: Sequence[Manifest], *kinds: str) -> list[Manifest]:
 
 
 def pod_specs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    """What says how pods are: of Deployments the template's, of KServe's runtimes their own."""
+    """Yield the pod specifications: those of a Deployment's template, and those of KServe's runtimes."""
     for manifest in of_kind(manifests, "Deployment"):
         yield manifest["spec"]["template"]["spec"]
     for manifest in of_kind(manifests, "ServingRuntime"):
@@ -88,7 +88,7 @@ def pod_specs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
 
 
 def servers(manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
-    """The pods that run our image, and their containers."""
+    """Yield the pods that run our image, and their containers."""
     for spec in pod_specs(manifests):
         for container in spec["containers"]:
             if container["image"].partition(":")[0].endswith("/octofold"):

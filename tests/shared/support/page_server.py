@@ -24,9 +24,9 @@ NOTEBOOK = {
         {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
     ],
 }
-"""Of one exercise: a judge plays left."""
+"""A file with one exercise, in which the judge plays left."""
 SHORT_GAME = "159"
-"""The seed of which the untrained model plays the shortest of 400 games."""
+"""The seed with which the untrained model plays the shortest of 400 games."""
 
 
 class Visitor(Protocol):
@@ -38,7 +38,7 @@ class Visitor(Protocol):
 
 
 class Server:
-    """A server with the page on fixed ports, so that it can go and come back."""
+    """A server with the page on fixed ports, so that it can be stopped and restarted."""
 
     def __init__(self, folder: Path, port: int, rest_port: int) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ class Server:
             self.start()
 
     def stop(self) -> None:
-        """Stop, and wait for the end."""
+        """Stop the server and wait for its end."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(100)

@@ -54,7 +54,7 @@ def reachable(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> 
 
 
 def _layers(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> dict[int, _Layer]:
-    """What can follow from some boards, by the sum of the tiles: a spawn raises it and a move keeps it."""
+    """Return the boards that can follow some boards, by sum of tiles. A spawn raises it, a move keeps it."""
     layers: dict[int, _Layer] = {}
     found: defaultdict[int, list[NDArray[np.uint64]]] = defaultdict(list)
     _add(found, boards)

@@ -1,4 +1,4 @@
-"""Ports on which a server comes later, or never."""
+"""Ports on which a server starts later or never."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port that the kernel gives to nobody else within the block.
+    """Yield a port that the kernel gives to no other socket within the block.
 
     Nobody answers on it until a server listens there, which the socket that holds the port allows. Without
     it, another test might get the same free port.

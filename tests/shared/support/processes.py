@@ -1,4 +1,4 @@
-"""The processes of a server with --processes, and what they say together."""
+"""The processes of a server with --processes, and their combined answers."""
 
 import re
 import urllib.request
@@ -16,7 +16,7 @@ def on_a_connection_of_its_own(target: str, ask: Callable[[Any], Any]) -> Any:
 
 
 def members(server: Any) -> list[psutil.Process]:
-    """Return the processes that serve, as far as they live."""
+    """Return the serving processes that are alive."""
     return [child for child in psutil.Process(server.process.pid).children() if _serves(child)]
 
 

@@ -19,7 +19,7 @@ TINY = (PublishedRow("MLP4", "report", SMALL, ROWS["MLP4"].published), Published
 
 
 def convert_games(folder: Path, seed: int) -> None:
-    """The moves of a player that prefers down, then right, left and up."""
+    """Convert the moves of a player that prefers down, then right, left and up."""
     episodes, boards, made = Episodes(seed, range(20)), [], []
     while len(episodes.running):
         choices = np.where(episodes.legal, np.array([1, 3, 4, 2]), 0).argmax(axis=1).astype(np.uint8)

@@ -25,7 +25,7 @@ def replays_of(folder: Path) -> Replays:
 
 
 def told(episode: Episode) -> tuple[Any, ...]:
-    """Everything about an episode."""
+    """Return all properties of an episode."""
     boards = episode.start.tolist(), episode.final_board.tolist()
     return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
 
@@ -49,7 +49,7 @@ def write_games(file: Path, games: Sequence[Episode]) -> None:
 def write_result(
     folder: Path, games: Sequence[Episode], model: str = "corner", planned: int | None = None
 ) -> Path:
-    """A new result folder, as `octofold evaluate` makes it, by default of as many games as there are."""
+    """Make a result folder like `octofold evaluate`, by default for the number of given games."""
     folder.mkdir()
     conditions = {"model": model, "version": "", "precision": "", "sha256": None, "seed": games[0].seed}
     (folder / "conditions.json").write_text(json.dumps(conditions | {"games": planned or len(games)}))

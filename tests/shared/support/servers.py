@@ -75,7 +75,7 @@ class ServerProcess:
     log_file: Path
     port_file: Path
     rest_port: int = 0
-    """Set by who starts it with REST."""
+    """The REST port, set if the server was started with REST."""
 
     @cached_property
     def port(self) -> str:
@@ -149,7 +149,7 @@ def limits_in(arguments: Sequence[str]) -> tuple[dict[str, float], list[str]]:
 
 @contextmanager
 def server_starter(folder: Path, models: Path, transport: str = "auto") -> Iterator[Start]:
-    """A function that starts servers of these models on free ports; they are ended behind the block."""
+    """Yield a function that starts servers of these models on free ports. They end with the block."""
     started: list[ServerProcess] = []
 
     def start(
@@ -193,7 +193,7 @@ def server_starter(folder: Path, models: Path, transport: str = "auto") -> Itera
 
 @contextmanager
 def served(models: Path, *arguments: str) -> Iterator[ServerProcess]:
-    """A server of these models that is ready, with further flags; it is killed behind the block."""
+    """Yield a ready server of these models, with further flags. It is killed at the end of the block."""
     with tempfile.TemporaryDirectory() as folder, server_starter(Path(folder), models) as start:
         yield start(*arguments)
 
@@ -206,15 +206,15 @@ class Gate:
         self._folder = folder
 
     def hold(self, version: Path) -> None:
-        """Whoever loads this version, or another with the same model file, waits from now on."""
+        """Block loads of this version, and of others with the same model file, from now on."""
         self._file(version).touch()
 
     def wait_until_reached(self, version: Path) -> None:
-        """Return once somebody waits."""
+        """Return once a load waits."""
         wait_for(lambda: any(self._folder.glob(f"{self._file(version).name}.*")))
 
     def release(self, version: Path) -> None:
-        """Let them go on."""
+        """Let the loads continue."""
         self._file(version).unlink()
 
     def _file(self, version: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Real terminals, for tests of what the program draws and of the keys that it reads."""
+"""Real terminals, for tests of a program's output and keys."""
 
 import codecs
 import os
@@ -19,7 +19,7 @@ from support.forks import ForkedProcess, forks_of
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
 BEGUN = re.compile(r"\x1b(\[[0-9;?]*)?$")
-"""A control sequence of which the rest has not come yet."""
+"""An incomplete control sequence."""
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 
 
@@ -82,7 +82,7 @@ class Screen:
         assert termios.tcgetattr(self.other) == self.before
 
     def interrupt(self) -> None:
-        """Send what Ctrl-C sends."""
+        """Send the byte of Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def hang_up(self) -> int:

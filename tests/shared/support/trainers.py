@@ -1,4 +1,4 @@
-"""Runs of every kind with small sizes, for what all of them keep to."""
+"""Small training runs of every kind, for tests of their common behavior."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
 
 
 class Trainer:
-    """Makes runs of one kind, and knows what makes another run of it."""
+    """Makes runs of one kind, and knows the options that make it another run."""
 
     def __init__(
         self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str
@@ -26,7 +26,7 @@ class Trainer:
     def train(
         self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any
     ) -> TrainingRun[Any]:
-        """Of a new or resumed run in `folder`."""
+        """Train a new or resumed run in `folder`."""
         minutes = changes.pop("minutes", float("inf"))
         run = self.make(**changes)
         train(run, folder / "run", folder / "net", self.curves, report, minutes)

@@ -56,7 +56,7 @@ def _no_curves() -> Iterator[None]:
 
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs of this test draw their curves."""
+    """Let the runs of this test draw their curves."""
     monkeypatch.setattr(loop, "draw_curves", draw_curves)
 
 
@@ -89,7 +89,7 @@ def start(start_folder: Path) -> Checkpoint:
 
 @pytest.fixture(scope="session")
 def full_disk() -> Callable[[int], AbstractContextManager[None]]:
-    """As on a full disk, writing fails in its block: no file can grow beyond that many bytes."""
+    """Simulate a full disk in the block: no file can grow beyond this many bytes."""
 
     @contextmanager
     def limited(size: int) -> Iterator[None]:

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def valued(graph: bytes, table: np.ndarray, shape: tuple[str | int, ...] = ("N",)) -> bytes:
-    """Return a graph that plays, with the output `value` behind the others.
+    """Return a graph that plays, with `value` as its last output.
 
     The value of a board is the sum over its cells of what the table says of their exponents.
     """

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Process(Protocol):
-    """`subprocess.Popen`, or one of ours."""
+    """A process: `subprocess.Popen` or one of our classes."""
 
     def poll(self) -> int | None: ...
 
@@ -14,7 +14,7 @@ class Process(Protocol):
 
 
 def becomes_true(condition: Callable[[], bool], seconds: float = 100.0) -> bool:
-    """Wait until `condition` holds; returns whether it does within `seconds`."""
+    """Wait until `condition` holds. Return whether it held within `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:
