@@ -24,7 +24,7 @@ NOTEBOOK = {
         {"board": "1100000000000000", "better": 3, "unit": "points", "judge": "j", "source": "a test"}
     ],
 }
-"""A file with one exercise, in which the judge plays left."""
+"""A notebook with one exercise, in which the judge plays left."""
 SHORT_GAME = "159"
 """The seed with which the untrained model plays the shortest of 400 games."""
 

@@ -66,7 +66,7 @@ _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: its rat
 class NTupleOptions:
     """Options of a training run."""
 
-    start: str = option("", "folder of the network with the initial values of every stage; none: zeros")
+    start: str = option("", "path of the network with the initial values of every stage; none: zeros")
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in ascending order")
     first_tuples: int = option(4, "number of tuples that learn alone at first: fewer learn faster", minimum=1)
     first_moves: float = option(0.0, "moves before the remaining tuples join")
