@@ -145,7 +145,7 @@ def test_a_run_with_dropout_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> 
 
 
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match='DQN trains kind = "q_network"'):
+    with pytest.raises(TrainingError, match='DQN needs a network of kind = "q_network"'):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})
     few: dict[str, Any] = {"first_moves": 0, "batch_size": 1}
     train(run_of(episodes=1, **few), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)

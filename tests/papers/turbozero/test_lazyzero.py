@@ -244,7 +244,9 @@ def test_moves_are_drawn_from_the_shares_by_the_temperature(temperature: float, 
 
 
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match='it trains kind = "residual"'):
+    with pytest.raises(
+        TrainingError, match='LazyZero needs a network with policy and value: kind = "residual"'
+    ):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})
     options: dict[str, Any] = {"games": 8, "rollouts": 1, "first_games": 1, "batch_size": 8}
     train(run_of(episodes=2, **options), tmp_path / "run", tmp_path / "net", lazyzero.CURVES, lambda _: None)
