@@ -222,7 +222,7 @@ def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_pat
     games.write_text(kept)
     history = tmp_path / "table" / "MLP4" / "run" / "history.jsonl"
     history.write_text(history.read_text().replace('"accuracy"', '"kl"'))
-    with pytest.raises(TrainingError, match=r"history\.jsonl is damaged or of another kind: accuracy"):
+    with pytest.raises(TrainingError, match=r"history\.jsonl is damaged or another kind of file: accuracy"):
         table.results()
     (tmp_path / "other").mkdir()
     convert_games(tmp_path / "other", seed=4)
