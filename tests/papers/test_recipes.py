@@ -41,8 +41,8 @@ def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -
             "[network] has no 'dens'; did you mean",
         ),
         ("dqn", "[dqn]\nepsilon = 2", "epsilon is 2; it must be at most 1"),
-        ("dqn", "[dqm]", "a recipe has no table [dqm]; did you mean dqn?"),
-        ("lazyzero", "[xyz]", f"a recipe has no table [xyz]; it may have network, {', '.join(OPTIONS)}"),
+        ("dqn", "[dqm]", "unknown table [dqm]; did you mean dqn?"),
+        ("lazyzero", "[xyz]", f"unknown table [xyz]; choose from network, {', '.join(OPTIONS)}"),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong_where_before_anything_is_loaded(

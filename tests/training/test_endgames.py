@@ -73,7 +73,7 @@ def test_trimmed_tables_are_those_of_the_positions_in_games(
     assert capsys.readouterr().out == f"{out}/five-32: {five:,} positions\n{out}/six-32: {six:,} positions\n"
     assert 0 < five + six < 100_000
     assert main(trim) == 1
-    assert capsys.readouterr().err == f"octofold-train: {out} already exists\n"
+    assert capsys.readouterr().err == f"octofold-train: {out} already exists; name another --out\n"
     assert main([*trim[:-4], "--out", str(tmp_path / "other"), "--tables", str(tmp_path / "none")]) == 1
     assert (
         "no endgame tables; use models/perimeter, or make some with octofold-train endgame"

@@ -44,7 +44,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[distil", "not valid TOML"),
-        ("[[distil]]", r"write \[distil\] in place of \[\[distil\]\]"),
+        ("[[distil]]", r"table must be \[distil\], got \[\[distil\]\]"),
         ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; it must be at most 1e\+09"),
         (
             "positions = 3",
@@ -54,7 +54,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distill]", r"unknown table \[distill\]; did you mean distil\?"),
         (
             "[distil]\n[xyz]",
-            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil",
+            r"unknown table \[xyz\]; choose from network, ntuple, distil, device_distil",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; it must be at least 2"),

@@ -58,7 +58,7 @@ def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8
     ("content", "message"),
     [
         (None, "No such file"),
-        (np.zeros((300, 4, 5), np.uint8), r"not \[300, 4, 5\]"),
+        (np.zeros((300, 4, 5), np.uint8), r"got \[300, 4, 5\]"),
         (np.full((300, 16), 16, np.uint8), "board 0, cell 0: exponent 16"),
         (np.eye(16, dtype=np.uint8), f"must have at least {FEWEST_BOARDS} boards"),
         (np.array(["up"], dtype=object), "not an .npy file"),

@@ -96,7 +96,7 @@ def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_pa
     ("change", "message"),
     [
         ({"sha256": "0" * 64}, "not of"),
-        ({"schema": 1}, "schema 1"),
+        ({"schema": 1}, "schema must be 4 for this version of octofold, got 1"),
         ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),
         ({"missing_games": 3}, "the evaluation is not finished, 3 games are missing"),
         ({"slice": {"number": 1, "of": 4, "games": 16}}, "only slice 1/4 of the games"),

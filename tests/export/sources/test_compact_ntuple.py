@@ -178,9 +178,9 @@ def _copied(models: Path, folder: Path) -> Path:
     [
         ("model.onnx", lambda model: model[:-1] + b"?", r"model\.onnx: damaged; its SHA-256"),
         ("model.onnx", None, r"model\.onnx: No such file"),
-        ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": 99'), "are not in a model"),
+        ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": 99'), "exceed the model's"),
         ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": -9'), "it must be at least 0"),
-        ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "15 that rise"),
+        ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "15, in ascending order"),
     ],
 )  # fmt: skip
 def test_a_damaged_model_is_refused_with_the_name_of_the_file(

@@ -181,7 +181,7 @@ def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
     reached = {each.positions for each in larger.results()}
     assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # not 3,000 and 6,000
     assert not list(tmp_path.rglob("*.unfinished"))
-    with pytest.raises(TrainingError, match="has learned from 24,00"):
+    with pytest.raises(TrainingError, match="has already learned from 24,00"):
         table_of(moves, tmp_path, TINY[:1], games=1, positions=9000).run()
 
 

@@ -124,7 +124,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     try:
         read = _body.decode(view[:json_length])
     except (ValueError, RecursionError) as error:  # invalid UTF-8, JSON or fields
-        raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
+        raise InvalidRequest(f"the JSON of the request is invalid: {error}") from error
     request_id = read.id or ""
     if len(request_id) > MAX_TEXT_BYTES:
         raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")

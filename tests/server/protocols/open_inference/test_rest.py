@@ -57,7 +57,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
             {"inputs": [described(data=[1] * (16 * 65_536 + 1))]},
             "has 1048577 elements; at most 1048576 are allowed",
         ),
-        ({"inputs": [described(data=[1] * 639)]}, "input 'boards' has 639 elements"),
+        ({"inputs": [described(data=[1] * 639)]}, "must have 640 elements, got 639"),
         ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
         ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: fake knows tiles up to 32768"),
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "at `$[600]`"),
@@ -252,4 +252,7 @@ def test_two_headers_with_different_values_are_refused(server: Served) -> None:
 
     assert status("Bearer a", "Bearer a")[0] == 200
     code, body = status("Bearer a", "Bearer b")
-    assert (code, json.loads(body)) == (400, {"error": "two headers Authorization with different values"})
+    assert (code, json.loads(body)) == (
+        400,
+        {"error": "the header Authorization must have one value, got two"},
+    )
