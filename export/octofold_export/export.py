@@ -110,12 +110,12 @@ class ExportPlan:
 def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
     """Return the plan of an export."""
     if source.evidence is not None:
-        return _strangers_plan(source, flags, report)
+        return _foreign_plan(source, flags, report)
     views = flags.symmetries if isinstance(flags.symmetries, int) else _OUR_SYMMETRIES
     return ExportPlan(source, flags, flags.rule or source.rule, views, _our_spread(source, flags))
 
 
-def _strangers_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
+def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     """Measure the spread of a network, and choose its views."""
     description, boards = source.description, _judged_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)

@@ -234,7 +234,7 @@ class DeepeningSearch(ABC):
     def _passes(
         wanted: NDArray[np.uint8], means: Means, deeper: bool
     ) -> Iterable[tuple[NDArray[np.uint8], Means]]:
-        """Yield the depths and the resources of each of the successive searches of some boards."""
+        """Yield the depths and the resources (`Means`) of each successive search of the boards."""
         if means.deadline != NEVER:
             yield np.minimum(wanted, 1), means._replace(deadline=NEVER)
             if not deeper:

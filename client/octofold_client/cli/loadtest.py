@@ -194,7 +194,7 @@ def loadtest(options: Options) -> None:
 
 
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
-    """Connect once; return the test, without steps, and its calls."""
+    """Connect once. Return the load test, which has no steps yet, and the task that makes its calls."""
     credentials, asked = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError(

@@ -70,7 +70,8 @@ def read_side(path: Path) -> Side:
 def in_common(sides: Sequence[Side]) -> list[Side]:
     """Return the finished sides with only the games that all of them have, in order.
 
-    Unfinished sides stay as they are: their early games would be a biased choice of the games of the others.
+    Unfinished sides are returned unchanged. Short games finish first, so to compare only games that finished
+    there would be biased.
 
     Raises:
         EvaluationError: their seeds differ, or they have no games in common.

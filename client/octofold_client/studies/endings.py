@@ -124,7 +124,7 @@ class CostlyMove:
 
 @dataclass(frozen=True)
 class EndedAt:
-    """The games that ended with one largest tile."""
+    """The games whose largest tile at the end was `largest_tile`."""
 
     largest_tile: _Count
     games: _Count

@@ -105,7 +105,7 @@ def _transposed(description: Description) -> Description:
 
 
 def flags_of(description: Description, but: Description | None = None) -> str:
-    """Return the flags of a description; with `but`, only those that differ from its flags."""
+    """Return the flags of a description; with `but`, only the flags that differ from those of `but`."""
     flags = flag_values(description)
     if but is None:
         return _format_flags(flags)

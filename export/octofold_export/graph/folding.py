@@ -101,8 +101,8 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     Returns the move `[N] int8`.
 
     The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
-    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves that are
-    worth less than a tie less than the best are equal to it, and ordered up, right, down, left.
+    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves within
+    one tie of the best count as equal; the first of them in the order up, right, down, left wins.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)

@@ -63,7 +63,11 @@ class LazyZeroOptions:
     games: int = option(8192, "number of games in lockstep", minimum=1, fixed=True)
     rollouts: int = option(500, "rollouts before each move", minimum=1)
     puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
-    temperature: float = option(1.0, "moves are drawn from the shares to the power of 1 / this", minimum=0.01)
+    temperature: float = option(
+        1.0,
+        "a move is chosen in proportion to its share of rollouts to the power of 1 / temperature",
+        minimum=0.01,
+    )
     replay: int = option(20_000, "number of latest games from which batches are drawn", minimum=1)
     first_games: int = option(
         20_000,

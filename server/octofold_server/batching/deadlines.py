@@ -60,7 +60,7 @@ class Deadlines:
 
     @property
     def next(self) -> float:
-        """The next deadline, perhaps of a finished call; infinity if there is none."""
+        """The earliest deadline, perhaps of a call that has finished; infinity without any."""
         return self._heap[0][0] if self._heap else math.inf
 
 

@@ -97,7 +97,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
             self.get_loop().call_soon_threadsafe(self._settle, calls[0])
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the call too."""
+        """Cancel this future and its call."""
         self.call.cancel()
         return super().cancel(msg)
 

@@ -71,7 +71,9 @@ class NTupleOptions:
     first_tuples: int = option(4, "number of tuples that learn alone at first: fewer learn faster", minimum=1)
     first_moves: float = option(0.0, "moves before the remaining tuples join")
     stages: tuple[int, ...] = option((), "descending exponents: boards with these have their own tables")
-    stage_moves: float = option(0.0, "moves before late stages get their own tables")
+    stage_moves: float = option(
+        0.0, "number of moves that are learned before late stages get their own tables"
+    )
     prune_moves: float = option(
         0.0, "moves after which only the most important entries are kept and the others read 0; 0: never"
     )

@@ -75,7 +75,7 @@ Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
 
 
 class TrainingRun(ABC, Generic[Reports]):
-    """A training run that ends after the `positions` of its options."""
+    """A training run that ends after `options.positions` positions."""
 
     counts: ClassVar = "positions"
     """The unit of `done` and `goal`."""
