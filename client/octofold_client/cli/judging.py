@@ -133,8 +133,8 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
     It searches `models`, then the repository of the environment variable, then the default one.
     """
-    for folder in (models, Path(os.environ.get(_VARIABLE) or DEFAULT_MODELS), DEFAULT_MODELS):
-        known = (folder or DEFAULT_MODELS) / _SHIPPED
+    repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
+    for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:
         if versions := [int(each.name) for each in known.glob("*") if each.name.isdecimal()]:
             with suppress(EvaluationError):
                 return local_judge(f"ntuple:{known / str(max(versions))}")

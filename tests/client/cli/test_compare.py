@@ -204,6 +204,7 @@ def test_a_comparison_names_the_values_by_which_it_took_out_luck(
     games: Path, worse_games: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOFOLD_MODELS", str(newest("ntuple").parents[1]))
+    Path("models").symlink_to(newest("ntuple").parents[1])  # the variable goes before the default
     sides = [shutil.copytree(each, each.name) for each in (games, worse_games)]
     done = compare(*sides, "--out", "out")
     assert done.returncode == 0, done
