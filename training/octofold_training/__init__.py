@@ -8,11 +8,11 @@
       ntuple_td                  the teacher: an n-tuple network that learns by self-play
       distil                     the student: a network that learns the teacher's preferences
       device_distil              the student, with games, teacher and student on one GPU
-      run/                       parts of every run: options, state, reports, curves
-      games/                     the games and boards to learn from
-      checkpoints                networks on disk
-      networks/                  the networks that learn
-      errors                     the base class of training errors
+    run/                       parts of every run: options, state, reports, curves
+    games/                     the games and boards to learn from
+    checkpoints                networks on disk
+    networks/                  the networks that learn
+    errors                     the base class of training errors
 
 A file imports only from its own folder and from the folders below it in this list.
 """

@@ -28,11 +28,11 @@ from octofold_training.networks.build import all_finite, build, count_weights
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
 _WEIGHTS = "weights-{}.pt"
-_DIGITS = 12  # digits of the digest in the name of the weights file
+_DIGITS = 12  # number of the digest's hexadecimal digits in the name of the weights file
 
 
 class CheckpointError(TrainingError):
-    """The checkpoint is missing, damaged or of another version. The message names the file and the cause."""
+    """A checkpoint is missing, damaged or of another version. The message names the file and the cause."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Checkpoint:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Return the SHA-256 and the stages. A run that starts from this network records them."""
+        """The SHA-256 and the stages, as a run that starts from this network records them."""
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 
@@ -64,7 +64,7 @@ def save(
         folder: the folder of the checkpoint; created if missing.
         network: a network of the `architecture`.
         architecture: the architecture that `build` needs to rebuild the network.
-        training: free-form JSON.
+        training: how the network was trained, as free-form JSON.
         float16: whether to round the weights to float16, 2 bytes each.
 
     Raises:
@@ -90,7 +90,7 @@ def save(
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return whether the folder contains a checkpoint, which may be unreadable."""
+    """Return whether the folder contains a checkpoint. Does not check that it can be read."""
     return (folder / _DESCRIPTION).exists()
 
 
@@ -98,7 +98,7 @@ def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights, rounded to float16.
 
     Raises:
-        CheckpointError: a weight is too large or is not a finite number.
+        CheckpointError: a weight is too large for float16 or is not a finite number.
     """
     rounded = {
         name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
@@ -134,7 +134,7 @@ def load(folder: Path) -> Checkpoint:
     except ArchitectureError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: architecture: {error}") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, KeyError, AttributeError) as error:
-        reason = " ".join(str(error).split())  # torch writes lines with tabs
+        reason = " ".join(str(error).split())  # torch's message has several lines, with tabs
         raise CheckpointError(f"{weights}: the weights do not fit the architecture ({reason})") from error
     if not all_finite(network):
         raise CheckpointError(f"{weights} contains weights that are not finite numbers")
@@ -168,7 +168,7 @@ def describe(folder: Path) -> CheckpointDescription:
             )
         training = content["training"]
         if not isinstance(training, dict):
-            raise TypeError("training is not an object")
+            raise TypeError("training must be a JSON object")
         return CheckpointDescription(
             content["architecture"],
             content["weights"],

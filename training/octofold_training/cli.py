@@ -32,11 +32,11 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "the largest tile to make beside five large tiles; 512 takes four times the time and memory of 256 "
-        "and does not play better",
+        "largest tile that the table for five large tiles makes; 512 takes four times the time and memory of "
+        "256 and does not play better",
         metavar="TILE",
     )
-    six: Tile = option(1024, "the largest tile to make beside six large tiles", metavar="TILE")
+    six: Tile = option(1024, "largest tile that the table for six large tiles makes", metavar="TILE")
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 
@@ -60,20 +60,20 @@ COMMANDS = (
     ),
     Command(
         "endgame",
-        "make endgame tables: play beside large tiles in a corner",
-        "Solve the free cells beside large tiles in a corner. A table contains, for every position, the move "
-        "with the best chance to make the next large tile. The players `perimeter` and `ntuple` use these "
-        "tables. The default tables take nine minutes of CPU time, 3.1 GB of memory and 1.1 GB of disk. "
-        "After Ctrl-C, the same command starts the unfinished table again.",
+        "make endgame tables, which play beside large tiles in a corner",
+        "Solve positions with five or six large tiles in a corner, which do not move. For every position, a "
+        "table contains the move with the best chance to make the next large tile. The players `perimeter` "
+        "and `ntuple` use these tables. The default tables take nine minutes of CPU time, 3.1 GB of memory "
+        "and 1.1 GB of disk. After Ctrl-C, the same command starts the unfinished table again.",
         EndgameFlags,
         imported("octofold_training.endgames", "make_endgame_tables"),
     ),
     Command(
         "trim",
         "trim endgame tables to the positions that occur in games",
-        "Play games with endgame tables, four moves deep. Write tables of the positions that occur in these "
-        "games or when the tables' moves are followed from there: a few megabytes instead of hundreds. On "
-        "other boards, players search. After Ctrl-C, nothing is written.",
+        "Play games with endgame tables, four moves deep, and continue from each board by the tables' moves "
+        "alone. Write tables of the positions that occur in this play: a few megabytes instead of hundreds. "
+        "Players search all other positions. After Ctrl-C, nothing is written.",
         TrimFlags,
         imported("octofold_training.endgames", "trim_endgame_tables"),
     ),

@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 def make_endgame_tables(flags: EndgameFlags) -> None:
-    """Make the tables that the flags name unless the folder has them, and print their numbers of positions.
+    """Make the requested tables that the folder lacks, and print the number of positions of each table.
 
     Raises:
         OSError: the folder cannot be created.
-        TableFileError: an existing table is damaged. No table was begun.
+        TableFileError: an existing table is damaged. No table is made.
         TrainingError: a table needs more memory than the machine has, or more disk space than is left. No
-            table was begun.
+            table is made.
     """
-    wanted = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
-    there = [known_positions(flags.state, *each) for each in wanted]
-    missing = [each for each, positions in zip(wanted, there, strict=True) if positions is None]
+    requested = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
+    existing = [known_positions(flags.state, *each) for each in requested]
+    missing = [each for each, positions in zip(requested, existing, strict=True) if positions is None]
     for formation, largest in missing:
         needed = shape(formation, largest).positions * BYTES_A_POSITION
         _check_memory(f"--{formation.name} {1 << largest}", needed)
     _check_disk(flags.state, missing)
     flags.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
-        for each, positions in zip(wanted, there, strict=True):
+        for each, positions in zip(requested, existing, strict=True):
             folder = table_folder(flags.state, *each)
             if positions is None:
                 print(f"{folder}: {_make(flags.state, *each, line):,} positions")
@@ -63,7 +63,7 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
     Raises:
         OSError: the new folder cannot be written.
         TableFileError: the folder has no tables, or a table is damaged.
-        TrainingError: the new folder already exists, or there is too little memory. No game was played.
+        TrainingError: the new folder already exists, or there is too little memory. No game is played.
     """
     if flags.out.exists():
         raise TrainingError(f"{flags.out} already exists; name another --out")
@@ -80,12 +80,12 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
         kept, partial = visits.listed(), flags.out.with_name(f"{flags.out.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            folders = [save_listed(partial, table, some) for table, some in zip(tables, kept, strict=True)]
+            folders = [save_listed(partial, *each) for each in zip(tables, kept, strict=True)]
             partial.rename(flags.out)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        for folder, some in zip(folders, kept, strict=True):
-            print(f"{flags.out / folder.name}: {len(some):,} positions")
+        for folder, positions in zip(folders, kept, strict=True):
+            print(f"{flags.out / folder.name}: {len(positions):,} positions")
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
@@ -101,17 +101,17 @@ def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) 
     return save_table(folder, formation, largest, solved)
 
 
-def _check_memory(what: str, needed: float) -> None:
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > there:
+def _check_memory(work: str, needed: float) -> None:
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > installed:
         raise TrainingError(
-            f"{what} takes about {needed / 1e9:.1f} GB of memory; this machine has {there / 1e9:.1f} GB"
+            f"{work} takes about {needed / 1e9:.1f} GB of memory; this machine has {installed / 1e9:.1f} GB"
         )
 
 
-def _check_disk(folder: Path, wanted: Sequence[tuple[Formation, int]]) -> None:
-    """Raise `TrainingError` if the disk is too full: solving a table first would waste minutes."""
-    needed = sum(shape(*each).positions * DISK_BYTES_A_POSITION for each in wanted)
+def _check_disk(folder: Path, tables: Sequence[tuple[Formation, int]]) -> None:
+    """Raise `TrainingError` if the tables do not fit on the disk. Solving them first would waste minutes."""
+    needed = sum(shape(*each).positions * DISK_BYTES_A_POSITION for each in tables)
     free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
         raise TrainingError(

@@ -66,7 +66,7 @@ class NetworkFlags(RunFlags):
 
 
 def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int | None]:
-    """Return a function that imports a module and calls its function of this name.
+    """Return a function that imports `module` and calls its `function`.
 
     The call gets the `arguments`, followed by the options of the command.
     """
@@ -81,8 +81,8 @@ def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int
 def training_commands(module: str, trained: Mapping[str, tuple[str, type[RunFlags]]]) -> list[Command]:
     """Return commands that call `train(name, flags)` of a module. `trained` has their help and options."""
     return [
-        Command(name, what, f"Train {what}.", flags, imported(module, "train", name))
-        for name, (what, flags) in trained.items()
+        Command(name, help_text, f"Train {help_text}.", flags, imported(module, "train", name))
+        for name, (help_text, flags) in trained.items()
     ]
 
 
@@ -102,8 +102,7 @@ def run_program(
         extras: the extra that each subcommand needs, keyed by its name; defaults to `training`.
         arguments: the arguments of the command line; defaults to those of this process.
 
-        Raises `SystemExit` with code 0 after `--help`, and with code 2 after one line on stderr for wrong
-        usage.
+    Raises `SystemExit` with code 0 after `--help`, and with code 2 after one line on stderr for wrong usage.
     """
 
     def fail(message: str, code: int = 1) -> int:
@@ -119,7 +118,7 @@ def run_program(
     # last thread needs, in each of the many short loops of an update. torch reads the variable when it is
     # imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
     try:
         with handling(signal.default_int_handler, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             return command.run(flags) or 0
@@ -128,7 +127,7 @@ def run_program(
             f"{error.name} is not installed; run {install_command(extras.get(command.name, 'training'))}"
         )
     except KeyboardInterrupt:
-        state = getattr(flags, "state", None)  # a default is known once the recipe is read
+        state = getattr(flags, "state", None)  # the default is None until the recipe is read
         kept = f"the same command continues in {state}" if state else "nothing was written"
         return fail(f"interrupted; {kept}", 130)
     except OSError as error:
@@ -136,12 +135,12 @@ def run_program(
     except Exception as error:
         if is_out_of_memory(error):
             return fail(f"not enough memory ({str(error) or 'no more is free'})")
-        if _is_refusal(error):
+        if _is_user_error(error):
             return fail(str(error))
         raise  # a bug: show the traceback
 
 
-def _is_refusal(error: Exception) -> bool:
+def _is_user_error(error: Exception) -> bool:
     """Return whether the user can fix the error. A wrong board or move is a bug instead."""
     from octofold_game.episodes import IllegalMoveError
     from octofold_game.rules import BoardError

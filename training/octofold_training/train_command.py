@@ -42,11 +42,11 @@ class Trainer(NamedTuple):
     """A command that trains by a recipe."""
 
     train: Callable[[Recipe, Any], None]
-    """Trains by a recipe, with the flags of the command. The flags name all folders."""
+    """A function that trains by a recipe, with the flags of the command. The flags name all folders."""
     tables: Mapping[str, type[Any]]
-    """The tables of its recipes, apart from `network`, with their options dataclasses."""
+    """The tables of the command's recipes, apart from `network`, with their options dataclasses."""
     has_network: bool = True
-    """Whether its recipes have the table `network`."""
+    """Whether the command's recipes have the table `network`."""
 
 
 def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> None:
@@ -192,7 +192,7 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
         learner = ntuple_td.train(options, flags.state, report, flags.minutes)
     print(outcome(learner.moves, options.moves, "moves", learner.seconds))
     if last and last[0].recent_average is not None:
-        print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from a first move")
+        print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from the first move")
     print(f"teacher: {flags.state}\ncurve:   {flags.state / 'curves.png'}")
 
 

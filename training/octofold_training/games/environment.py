@@ -1,8 +1,8 @@
 """Plays thousands of games of 2048 in lockstep, as tensors on one device.
 
-A move looks up its four lines in tables made from the rules. A game that ends starts again at once. No step
-reads a value back, so the CPU never waits for the device. A share of the games starts from boards that
-earlier games reached, so that late positions are frequent although few games reach them.
+A move looks up its four lines in tables made from the rules. A new game replaces a finished one at once. No
+step copies a value to the CPU, so the CPU never waits for the device. A share of the games starts from boards
+that earlier games reached, so that late positions are frequent although few games reach them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from octofold_game.spawns import CHANCE_OF_FOUR
 from torch import Tensor
 
 _BASE = rules.LARGEST_EXPONENT + 1
-_HISTORY = 64  # number of snapshots of all games; restarts choose from them
+_HISTORY = 64  # number of snapshots of all boards, from which games restart
 
 
 class MoveTable:
     """The slides of all 104,976 lines of four cells in both directions, on one device.
 
-    The number of a line with the exponents a, b, c, d is `a + 18 b + 324 c + 5832 d`.
+    The index of a line with the exponents a, b, c, d is `a + 18 b + 324 c + 5832 d`.
     """
 
     def __init__(self, device: torch.device) -> None:
         lines = np.zeros((_BASE**4, 16), np.uint8)
         lines[:, :4] = np.arange(_BASE**4)[:, None] // _BASE ** np.arange(4) % _BASE
         afterstates, points, legal = rules.afterstates(lines)
-        front, back = 3, 1  # the top row slides left to its first cell and right to its last
+        front, back = 3, 1  # left and right: the top row slides to its first cell or to its last
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
         """`[2, L, 4] uint8`: every line after a slide to its first cell, and to its last cell."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
@@ -40,24 +40,24 @@ class MoveTable:
     def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
         """Play one move `[N]` on each of the boards `[N, 16] uint8`.
 
-        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the numbers `[N, 4]`
-        of the lines that slid. These numbers are indices into `points`.
+        Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the indices `[N, 4]`
+        of the lines that slid, for `points`.
         """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]
         to_last_cell = (moves == 1) | (moves == 2)
-        lines = self._numbers(torch.where(vertical, cells.mT, cells))
+        lines = self._indices(torch.where(vertical, cells.mT, cells))
         slid = self.slid[to_last_cell.long()[:, None], lines]
         return torch.where(vertical, slid.mT, slid).reshape(-1, 16), lines
 
     def legal(self, boards: Tensor) -> Tensor:
         """Return `[N, 4] bool`: whether each move changes each of the boards `[N, 16] uint8`."""
         cells = boards.view(-1, 4, 4)
-        left, right = self._changes[self._numbers(cells)].any(dim=1).unbind(1)
-        up, down = self._changes[self._numbers(cells.mT)].any(dim=1).unbind(1)
+        left, right = self._changes[self._indices(cells)].any(dim=1).unbind(1)
+        up, down = self._changes[self._indices(cells.mT)].any(dim=1).unbind(1)
         return torch.stack([up, right, down, left], dim=1)
 
-    def _numbers(self, cells: Tensor) -> Tensor:
+    def _indices(self, cells: Tensor) -> Tensor:
         return (cells * self._weights).sum(dim=-1)
 
 
@@ -86,7 +86,7 @@ class Scores:
 
 
 class Environment:
-    """Many games in lockstep. A game ends when no move is legal or a tile exceeds `exponents` exponents.
+    """Many games in lockstep. A game ends when no move is legal or a tile's exponent reaches `exponents`.
 
     `boards` `[N, 16] uint8` are the current boards, and `legal` `[N, 4] bool` marks their legal moves. Every
     board has a legal move.
@@ -117,12 +117,13 @@ class Environment:
         self._history = torch.zeros(_HISTORY * games, 16, dtype=torch.uint8, device=device)
         self._remembered = torch.zeros((), dtype=torch.int64, device=device)
         self._score = torch.zeros(games, dtype=torch.int64, device=device)
-        self._ended_games = torch.zeros(3, dtype=torch.int64, device=device)  # number, sum of scores, best
+        # Number of games, sum of their scores, best score.
+        self._ended_games = torch.zeros(3, dtype=torch.int64, device=device)
         self.boards, self._whole = self._starts(games)
         self.legal = self.table.legal(self.boards)
 
     def step(self, moves: Tensor) -> Tensor:
-        """Play one legal move `[N]` in each game. Return `[N] bool`: whether it ended and has begun again."""
+        """Play one legal move `[N]` in each game. Return `[N] bool`: whether a new game replaced the game."""
         afterstates, lines = self.table.slide(self.boards, moves)
         outgrown = (afterstates >= self._exponents).any(dim=1)
         boards = spawn(afterstates, self._random(len(moves)))
@@ -142,9 +143,9 @@ class Environment:
         return ended
 
     def remember(self, boards: Tensor) -> None:
-        """Add boards `[games, 16] uint8` to the boards from which games restart. Each must have a legal move.
+        """Add boards `[games, 16] uint8`, each with a legal move, to the boards from which games restart.
 
-        They replace the oldest boards.
+        The new boards replace the oldest ones.
         """
         games = len(self.boards)
         places = torch.arange(games, device=self.boards.device) + self._remembered % len(self._history)
@@ -190,7 +191,7 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def _starts(self, games: int) -> tuple[Tensor, Tensor]:
-        """Return boards `[N, 16]` to start from, and `[N] bool`: whether each is a first position."""
+        """Return boards `[N, 16]` to start from, and `[N] bool`: whether each begins a whole game."""
         empty = torch.zeros(games, 16, dtype=torch.uint8, device=self._history.device)
         first = spawn(spawn(empty, self._random(games)), self._random(games))
         share, place = self._random(games).unbind(1)

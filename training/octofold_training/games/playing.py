@@ -17,7 +17,7 @@ from octofold_training.networks.architectures import Architecture, values_afters
 from octofold_training.networks.build import interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 
-_BOARDS_AT_ONCE = 1024  # batch size of the network: the activations fit into the caches
+_BOARDS_AT_ONCE = 1024  # batch size whose activations fit into the CPU's caches
 
 
 class NetworkPlayer:
@@ -33,9 +33,9 @@ class NetworkPlayer:
         """Make a player for the network, which is not copied.
 
         Args:
-            network: the network, in evaluation mode; in training mode, it plays as in training. It may have a
-                method `logits_of_views` from its input to the answers `[8 N, 4]` for the eight views of each
-                board.
+            network: the network, usually in evaluation mode; in training mode, dropout stays active. It may
+                have a method `logits_of_views` from its input to the answers `[8 N, 4]` for the eight views
+                of each board.
             architecture: the architecture of the network.
             views: 1, or 8 for a vote of the best legal moves on all symmetric boards. The mean probability
                 breaks ties. Must be 1 for a value network.
@@ -50,7 +50,7 @@ class NetworkPlayer:
         self._values_afterstates = values_afterstates(architecture)
 
     def __call__(self, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return moves `[N]` for boards `[N, 16]`. There must be a board, and each must have a legal move."""
+        """Return moves `[N]` for one or more boards `[N, 16]`, each with a legal move."""
         padding = _padded_size(len(boards)) - len(boards)
         return self._moves(np.pad(boards, ((0, padding), (0, 0)), "edge"))[: len(boards)]
 
@@ -60,7 +60,7 @@ class NetworkPlayer:
             worth = self._answers(self._network, after.reshape(-1, 16)).reshape(-1, 4)
             return _best(np.where(legal, worth * self._scale + rewards, -np.inf))
         answers = self._answers_of_views(boards).reshape(len(boards), self._views, 4)
-        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # of the board's moves
+        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # moves as on the board
         answers = np.where(legal[:, None], answers, -np.inf)
         return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
 
@@ -88,10 +88,10 @@ class NetworkPlayer:
 
 
 def _padded_size(boards: int) -> int:
-    """Return the next number with only zeros after its first three binary digits: at most a quarter more.
+    """Return a number of boards, rounded up to three binary digits: at most a quarter more.
 
-    On a CPU, torch keeps memory for each batch size that it has seen. Games end one after another. Without
-    this, 100 games of a network with 800,000 weights would keep 200 MB in use.
+    On a CPU, torch keeps memory for each batch size that it has seen, and games end one after another.
+    Without rounding, 100 games of a network with 800,000 weights would keep 200 MB in use.
     """
     step = 1 << max(0, boards.bit_length() - 3)
     return -(-boards // step) * step
@@ -116,7 +116,7 @@ def play(
     games: Iterable[int],
     at_once: int = 64,
 ) -> Iterator[Episode | None]:
-    """Play the games of a seed, `at_once` at a time. Yield each game that ends, and None between moves.
+    """Play the games of a seed, `at_once` at a time. Yield each finished game, and None after every move.
 
     The caller may stop at any time and then loses the unfinished games.
     """

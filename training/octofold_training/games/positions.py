@@ -38,14 +38,14 @@ class PositionPool:
             _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
 
     def batch(self) -> NDArray[np.uint64]:
-        """Return the boards `[B] uint64` for the next `advance`. Each has a legal move."""
+        """Return the boards `[B] uint64` for the next `advance`. Every board has a legal move."""
         start = self._next_slice * self.batch_size
         return self.boards[start : start + self.batch_size]
 
     def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """Make one legal move in each game of the batch: teacher's moves in its half, then the student's.
+        """Make one legal move in each game of the batch: the teacher's in the first half, then the student's.
 
-        Returns `[B] bool`: whether each game ended and has started again.
+        Returns `[B] bool`: whether a new game replaced the game.
         """
         batch = self.batch()
         half = self.batch_size // 2

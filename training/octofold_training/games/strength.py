@@ -32,7 +32,7 @@ class StrengthEstimate:
 
 
 class Trained(Protocol):
-    """The attributes of a training run that estimates need."""
+    """The attributes of a training run that a strength estimate reads."""
 
     architecture: Architecture
     averaged: Any
@@ -40,7 +40,7 @@ class Trained(Protocol):
 
 
 class StrengthEstimates:
-    """Estimates a run's strength from time to time. Estimates take at most 5% of the run's time."""
+    """Periodic estimates of a run's strength. They take at most 5% of the run's time."""
 
     def __init__(self, games: int = 20) -> None:
         self._games = games

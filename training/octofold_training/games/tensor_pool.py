@@ -15,12 +15,12 @@ from torch import Tensor
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 
-_BETWEEN_SNAPSHOTS = 128  # moves; the environment keeps 64 snapshots, about as long as a teacher's game
+_BETWEEN_SNAPSHOTS = 128  # moves; the environment's 64 snapshots cover about a whole game of the teacher
 _STUDENT_RESTARTS = 0.75  # share of the student's games that start from a teacher's board
 
 
 class TensorPool:
-    """An even number of games in lockstep. The teacher plays the first half, which always begin anew."""
+    """An even number of games in lockstep. The teacher plays the first half, always from the first move."""
 
     def __init__(self, games: int, table: MoveTable, generator: torch.Generator) -> None:
         """Begin the games on the device of `table` and `generator`."""
@@ -43,9 +43,9 @@ class TensorPool:
         return torch.cat([each.boards for each in both]), torch.cat([each.legal for each in both])
 
     def advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
-        """Make one legal move in each game: teacher's moves in its half, then the student's.
+        """Make one legal move in each game: the teacher's in the first half, then the student's.
 
-        Returns the number `[]` of the student's games that ended and have started again.
+        Returns the number `[]` of the student's games that ended and were replaced.
         """
         half = len(teacher_moves) // 2
         self._teachers.step(teacher_moves[:half])

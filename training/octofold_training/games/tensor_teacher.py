@@ -36,7 +36,7 @@ EXPONENTS = LARGEST_EXPONENT + 1
 
 _U = np.uint64
 _ROW = _U(0xFFFF)
-_THREADS = 128  # per block; with more, too few blocks would get registers
+_THREADS = 128  # per block; with more, the registers would suffice for too few blocks
 _CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile, as 4 rounds of 4 cells
 
 
@@ -109,7 +109,7 @@ def _filler_of_gpu() -> Callable[..., None]:
 
     if not cuda.is_available():
         raise TrainingError("numba cannot use the GPU; install numba-cuda: pip install 'numba-cuda[cu13]'")
-    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # a batch of few boards is legitimate
+    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # small batches are intended
 
     @cuda.jit
     def kernel(boards, tables, parts, deep):
@@ -134,7 +134,7 @@ def _fill(boards, tables, parts, deep):
 
 @njit(cache=True, nogil=True)
 def _worth(boards, item, deep, tables):
-    """Return the result of one thread: the value of a move, or the contribution of one spawn to it."""
+    """Return the result of one thread: the value of a move or, if `deep`, one spawn's contribution to it."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
     # Neighboring threads share a board and a move, so they read mostly the same entries. The later rounds
@@ -147,7 +147,7 @@ def _worth(boards, item, deep, tables):
 
 @njit(cache=True, nogil=True)
 def _spawn_value(board, move, exponent, number, tables):
-    """Return what a tile in empty cell `number` contributes to a move's value; 0 without that cell."""
+    """Return what a spawn in empty cell `number` contributes to a move's value; 0 if no such cell exists."""
     afterstate, reward = _slide(board, move, tables)
     if reward >= OUTGROWN:
         return np.float64(reward & POINTS) / 32

@@ -1,8 +1,8 @@
 """Distillation on one GPU, which holds the games, the teacher's tables and the student.
 
-The learning target is that of `distil`, whose games and teacher run on the CPU: about ten thousand positions
-a second per core. In this module, only reports leave the device, so the student keeps a GPU busy. It also
-runs on a CPU, for tests.
+The learning target is that of `distil`. There, games and teacher run on the CPU, at about ten thousand
+positions a second per core. Here, only reports leave the device, so the student keeps a GPU busy. The module
+also runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DeviceDistilOptions(StudentOptions):
     batch_size: int = option(16_384, "positions per update; must be even", minimum=2)
     learning_rate: float = option(4e-3, "peak learning rate, reached after the warm-up")
     temperature: float = option(
-        300.0, "temperature in points: a move that is worse by this is e times less likely", minimum=1
+        300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
     )
     depth: int = option(
         1, "search depth of the teacher in its labels and its games, in moves", minimum=1, maximum=2
@@ -78,7 +78,7 @@ class DeviceDistillation(StudentRun):
         self._turn = 0
 
     def warm_up(self) -> None:
-        """Load the weights to start from and spread the games over all stages, see `StudentRun.warm_up`."""
+        """Load initial weights, see `StudentRun.warm_up`, and spread the games over all stages of a game."""
         super().warm_up()
         for pool in self.pools:
             pool.warm_up(self._tables, self.options.warm_up_moves)
@@ -106,8 +106,8 @@ class DeviceDistillation(StudentRun):
         values = self._tables.action_values(boards, self.options.depth)
         symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
         views = boards.gather(1, self._cells[symmetries])
-        as_on_the_board = self._moves[symmetries]
-        logits = self.network(self._one_hot(views)).gather(1, as_on_the_board)
+        moves_in_view = self._moves[symmetries]
+        logits = self.network(self._one_hot(views)).gather(1, moves_in_view)  # moves as on the board
         loss = divergence(logits, values, self.options.temperature)
         self._step(loss, len(boards))
 

@@ -47,7 +47,7 @@ class DistilOptions(StudentOptions):
     """Options of one training run."""
 
     temperature: float = option(
-        300.0, "temperature in points: a move that is worse by this is e times less likely", minimum=1
+        300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
     )
     deep_share: float = option(
         0.0, "share of the positions that the teacher evaluates two moves deep", maximum=1
@@ -79,7 +79,7 @@ class Distillation(StudentRun):
         self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
 
     def warm_up(self) -> None:
-        """Load the weights to start from and spread the games over all stages, see `StudentRun.warm_up`."""
+        """Load initial weights, see `StudentRun.warm_up`, and spread the games over all stages of a game."""
         super().warm_up()
         self.pool.warm_up(self._teacher)
 
@@ -107,7 +107,7 @@ class Distillation(StudentRun):
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
 
         one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
-        logits = self.network(one_hot).cpu().gather(1, moves_in_view)  # of the board's moves
+        logits = self.network(one_hot).cpu().gather(1, moves_in_view)  # moves as on the board
         loss = divergence(logits, torch.from_numpy(values), self.options.temperature)
         self._step(loss, len(boards))
 

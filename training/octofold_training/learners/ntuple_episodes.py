@@ -15,12 +15,12 @@ from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, sli
 from octofold_game.compiling import njit
 from octofold_players.ntuple.network import best_move, fetch, stage_of
 
-_LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
+_LONGEST_EPISODE = 1 << 17  # maximum moves; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
 _KEPT = 1024  # number of remembered boards per late stage
 _TRACE_DECAY = np.float32(0.5)
 """Lambda: the weight of the rest of the episode in a target."""
-_SHORTEST_RESTART = 10  # moves; a shorter episode is not restarted from its middle
+_SHORTEST_RESTART = 10  # minimum moves of an episode that is restarted from its middle
 _U = np.uint64
 
 
@@ -71,7 +71,7 @@ def learn(entries, layout, how, moves, stop, buffers):
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    late = guided = np.float64(0)  # number of games that are due to begin late, and to be guided
+    late = guided = np.float64(0)  # sums of the shares of late and guided games; at 1, such a game is due
     turn = 0  # late games begin in the late stages in rotation
     while counts[2] < moves and not stop[0]:
         # A stage may be dropped although the buffers still have its boards.
@@ -122,8 +122,8 @@ def _late_board(stage, buffers):
 def _play(board, guide, values, layout, buffers, indices):
     """Play from `board` to the end, and remember the boards with which the game entered a late stage.
 
-    Returns the number of moves, all points, and the points of a last move that makes too large a tile.
-    The afterstate of that move has no value to learn.
+    Returns the number of moves, the score, and the reward of a last move that makes too large a tile. The
+    afterstate of that move has no value to learn.
     """
     length = 0
     score = 0
@@ -156,9 +156,10 @@ def _play(board, guide, values, layout, buffers, indices):
 
 @njit(cache=True, nogil=True)
 def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices, own_rates):
-    """Learn one episode from its end to its start. Two rows of `indices` alternate: one is prefetched.
+    """Update the values of an episode's afterstates, from the last to the first.
 
-    `last` are the points of a move after the last afterstate whose tile is too large for a board.
+    Two rows of `indices` alternate: while one is used, the other is prefetched. `last` is the reward of a
+    final move whose tile is too large for a board, or 0.
     """
     values = entries[:, 0]
     target = np.float32(last)
@@ -225,7 +226,7 @@ def downgraded(board, exponent):
 
 @njit(cache=True, nogil=True)
 def guided_move(board, values, layout, indices):
-    """Return the best move on the board downgraded to the first stage if it is legal, else `best_move`."""
+    """Return the best move of the board downgraded to the first stage, or `best_move` if that is illegal."""
     move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, indices)
     if move >= 0:
         afterstate, reward = slide(board, move)

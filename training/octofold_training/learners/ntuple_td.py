@@ -56,10 +56,10 @@ from octofold_training.run.training_run import cooling
 _CURVES = Curves({"recent_average": "Average score of the training games"})
 SAVE_SECONDS = 300.0  # time between saves: writing the large tables takes long
 _STARTED = np.array([15_000, 300_000], np.float32)
-"""Initial sums of errors and of their absolute values for entries from another network: a rate of 0.05."""
+"""Initial sums of errors and of their absolute values for entries from another network. The rate is 0.05."""
 _NEVER = 1e30
-"""Sum of absolute errors that marks an entry that learns no more: it makes the rate 0."""
-_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: its rates can change quickly
+"""Sum of absolute errors of a frozen entry, which makes its rate 0."""
+_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits, so that its rates can change quickly
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class NTupleOptions:
 
     start: str = option("", "path of the network with the initial values of every stage; none: zeros")
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in ascending order")
-    first_tuples: int = option(4, "number of tuples that learn alone at first: fewer learn faster", minimum=1)
+    first_tuples: int = option(
+        4, "number of tuples that learn alone at first, since fewer tuples learn faster", minimum=1
+    )
     first_moves: float = option(0.0, "moves before the remaining tuples join")
     stages: tuple[int, ...] = option((), "descending exponents: boards with these have their own tables")
     stage_moves: float = option(
@@ -80,7 +82,9 @@ class NTupleOptions:
     prune_megabytes: float = option(19.0, "size of the compact tables of the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
     late_share: float = option(0.5, "share of the games that begin in a late stage", maximum=0.9)
-    guided_share: float = option(0.0, "share of late games played as if tiles were smaller", maximum=1)
+    guided_share: float = option(
+        0.0, "share of the late games that are guided: played as if tiles were smaller", maximum=1
+    )
     cool_down: float = option(0.0, "last share of the run, in which all learning rates fall to 0", maximum=1)
     threads: int = option(2, "number of threads that play and learn", minimum=1)
     seed: int = option(1, "seed of the spawns")
@@ -100,7 +104,7 @@ class NTupleOptions:
         return tuples, self.stages if moves >= self.stage_moves else ()
 
     def warnings(self) -> list[str]:
-        """Return a line of text for each option that has no effect because the run is too short."""
+        """Return a warning for each option that has no effect because the run is too short."""
         late = {
             "first_moves": (
                 self.first_moves,
@@ -117,13 +121,13 @@ class NTupleOptions:
         ]
 
     def rates(self, moves: float) -> float:
-        """Return the factor of all rates after `moves` moves: 1, and less in the cool-down."""
+        """Return the factor of all learning rates after `moves` moves: 1 until the cool-down, then less."""
         return cooling(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:
-        """Return the number of moves at which tuples, stages or rates change next, or the run ends.
+        """Return the number of moves at which the tuples, stages or rates change next, or the run ends.
 
-        The rates fall in steps of a twentieth.
+        In the cool-down, the rates fall in twenty steps.
         """
         steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
         changes = (self.first_moves, self.stage_moves, self.prune_moves, *steps)
@@ -132,15 +136,15 @@ class NTupleOptions:
 
 @dataclass(frozen=True)
 class NTupleProgress:
-    """The progress of the last slice of training. Scores include only games that began with a first move."""
+    """The progress since the last report. Scores include only games that were played from the first move."""
 
     episodes: int
     games: int
-    """Number of games that were played from their first move."""
+    """Number of games that were played from the first move."""
     moves: int
     seconds: float
     recent_average: float | None
-    """Average score of these games, or None without games."""
+    """Average score of the games from the first move, or None without games."""
     best: int
     positions: int
     """Number of moves of the whole run."""
@@ -172,9 +176,9 @@ class NTupleLearner:
         self.pruned = False
 
     def start(self, path: Path) -> None:
-        """Take the values of a network. Those of a network with one stage become the values of every stage.
+        """Copy the values of a network. A network with one stage gives its values to every stage.
 
-        A value of 0 counts as unknown.
+        An entry with the value 0 counts as untrained.
 
         Raises:
             TrainingError: the network has other tuples or stages.
@@ -270,9 +274,9 @@ class NTupleLearner:
         )  # assigned last, so that an interruption changes nothing
 
     def prune(self) -> None:
-        """Once pruning is due, keep the entries that `octofold-export` would keep. The others then read 0.
+        """Once pruning is due, keep the entries that `octofold-export` would keep. All others become 0.
 
-        The kept entries go on learning. They compensate for the others, and compaction then loses little.
+        The kept entries go on learning and compensate for the pruned ones, so compaction then loses little.
 
         Raises:
             TrainingError: `prune_megabytes` is too small for any entry.

@@ -38,7 +38,7 @@ class StudentOptions:
 
     start: str = option(
         "",
-        "checkpoint folder that a new run starts from, with the recipe's network; none: random weights",
+        "folder of a checkpoint of the same network, from which a new run starts; none: random weights",
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts", minimum=1
@@ -72,11 +72,11 @@ class StudentProgress(RunProgress):
 
     accuracy: float
     regret: float
-    """Average loss of the student's moves in its own games, in points."""
+    """Average value that a move of the student loses against the teacher's, in its own games, in points."""
     student_games: int
 
     def details(self) -> str:
-        """Return the agreement and the regret in addition to the base class's figures."""
+        """Return the loss, the agreement with the teacher, and the regret."""
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
@@ -84,8 +84,8 @@ class HiddenMuon:
     """The optimizer Muon for the weights of all convolutions but the first, as matrices `[C_out, C_in * 4]`.
 
     Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the
-    singular values of an update equal and learns more from each update. This takes matrix products as large
-    as the layer. They are cheap beside a convolution, which uses its weights on many cells of every board.
+    singular values of an update equal and learns more from each update. It needs matrix products of the
+    layer's size. They are cheap beside a convolution, which uses its weights on many cells of every board.
     For a dense layer in batches of a thousand, they would take about as long as the gradients.
 
     The steps are as long as those of AdamW, so that both optimizers use the same learning rate and weight
@@ -108,7 +108,7 @@ class HiddenMuon:
         )
 
     def step(self, learning_rate: float) -> None:
-        """Make a step and clear its weights' gradients, so that the other optimizer ignores these weights."""
+        """Update the weights and clear their gradients, so that the other optimizer ignores these weights."""
         for weight, matrix in zip(self._weights, self._matrices, strict=True):
             assert weight.grad is not None
             matrix.grad, weight.grad = weight.grad.flatten(1), None
@@ -178,7 +178,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         return {"method": self.origin_method, "teacher_sha256": self._teacher.sha256, **started}
 
     def warm_up(self) -> None:
-        """Load the weights of the checkpoint to start from if the options name one.
+        """Load the weights of the checkpoint that the option `start` names, if any.
 
         Raises:
             CheckpointError: the checkpoint cannot be read.
@@ -198,7 +198,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the next update. It rises linearly, stays, and falls linearly to 0."""
+        """Return the learning rate of the next update: a linear rise, a constant rate, a linear fall to 0."""
         options = self.options
         risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
         rate = risen * cooling(self.positions, options.positions, options.cool_down)
@@ -216,7 +216,7 @@ class StudentRun(TrainingRun[StudentProgress]):
     def _progress(
         self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
     ) -> StudentProgress:
-        """Return the report on some updates. The last four arguments are means over these updates.
+        """Return the report on `updates` updates. The last four arguments are means over these updates.
 
         `games` is the number of the student's games that ended.
 
@@ -236,5 +236,5 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self._start = state["start"]
-        if self._muon and "muon" in state:  # a run may switch to Muon later
+        if self._muon and "muon" in state:  # missing if the run used AdamW alone until this state
             self._muon.restore(state["muon"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 GROUP = "octofold.networks"
-"""The group of entry points of kinds of networks. An entry point has the name of its class's tag."""
+"""The entry-point group of kinds of networks. The name of an entry point is the kind, its class's tag."""
 
 Architecture = dict[str, Any]
 """The fields of a `NetworkArchitecture`, and its `kind`."""
@@ -36,13 +36,13 @@ DenseSizes = Annotated[
 
 
 class ArchitectureError(TrainingError):
-    """A description is not an architecture that this version knows."""
+    """A description does not match any architecture that this version knows."""
 
 
 class NetworkArchitecture(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """The architecture of one kind of network, with its sizes. The tag is the kind."""
+    """The architecture of a network. A subclass has the sizes of one kind of network; its tag is the kind."""
 
     def build(self) -> nn.Module:
         """Return a network with fresh weights."""
@@ -90,7 +90,7 @@ def architecture_of(content: Architecture) -> NetworkArchitecture:
     """Return an architecture as a structure.
 
     Raises:
-        ArchitectureError: the kind is unknown, or a size is missing, unknown or impossible.
+        ArchitectureError: the kind is unknown, or a size is missing, unknown or out of range.
     """
     try:
         any_kind: Any = Union[kinds()]  # noqa: UP007  # of a tuple
@@ -111,14 +111,14 @@ def complete(content: Architecture) -> Architecture:
 
 
 def values_afterstates(architecture: Architecture) -> bool:
-    """Return whether the network values afterstates. Other networks answer with four moves of a board."""
+    """Return whether the network values afterstates. Other networks rate the four moves of a board."""
     return bool(architecture.get("head", "policy") == "value")
 
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
     """Raise `TrainingError` unless weights of one architecture fit the other.
 
-    The text begins with `place`.
+    The message begins with `place`.
     """
     found, of_recipe = complete(found), complete(of_recipe)
     differing = sorted(key for key in found.keys() | of_recipe if found.get(key) != of_recipe.get(key))

@@ -11,7 +11,7 @@ from octofold_training.networks.architectures import Architecture, ArchitectureE
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
 
 ILLEGAL = -1e9
-"""Logit or value of an illegal move. Its probability is 0, and, unlike with -inf, 0 times it is not NaN."""
+"""Logit or value of an illegal move. Its probability is 0. Unlike -inf, it gives 0 when multiplied by 0."""
 
 
 def build(architecture: Architecture) -> nn.Module:
@@ -46,5 +46,5 @@ def all_finite(*networks: nn.Module) -> bool:
 
 
 def count_weights(network: nn.Module) -> int:
-    """Return the number of trained values, including biases."""
+    """Return the number of trainable parameters, including biases."""
     return sum(parameter.numel() for parameter in network.parameters())

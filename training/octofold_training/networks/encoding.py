@@ -36,7 +36,7 @@ def _fastest_of_cpu() -> torch.dtype:
             start = time.perf_counter()
             torch.mm(left, right)
             times.append(time.perf_counter() - start)
-            if len(times) > 1 and times[-1] > enough:  # the first one includes initialization
+            if len(times) > 1 and times[-1] > enough:  # the first time includes initialization
                 break
         return min(times)
 

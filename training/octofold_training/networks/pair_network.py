@@ -3,8 +3,8 @@
 A feature belongs to a line (row or column) or a 2x2 square. Each of the six pairs of its cells selects a
 table entry by its two exponents, and the feature is the ReLU of the sum of these entries. A filter over
 one-hot cells adds a term for each single cell. A table also knows what two cells mean together: they merge,
-or they are in order. Only the dense layers after it, which see the whole board, multiply. The idea comes from
-n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
+or they are in order. Only the dense layers multiply. They come after the lookup and see the whole board. The
+idea comes from n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PATTERNS: dict[Pattern, NDArray[np.int_]] = {
     "lines": np.concatenate([_CELLS, _CELLS.T]),
     "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
 }
-"""The cells `[places, 4]` of the places of each pattern. All places of a pattern share its tables."""
+"""The cells `[places, 4]` of each place of a pattern. All places of a pattern share its tables."""
 
 PAIRS = tuple(combinations(range(4), 2))
 """The pairs of a pattern's four cells, in the order of their tables."""
@@ -55,7 +55,7 @@ class PairNetwork(nn.Module):
         super().__init__()
         self.patterns = tuple(patterns)
         self.exponents = exponents
-        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance behind the ReLU
+        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance after the ReLU
         self.tables = nn.ParameterList(
             torch.randn(len(PAIRS) * exponents**2, features) * spread for _ in patterns
         )
@@ -80,12 +80,12 @@ class PairNetwork(nn.Module):
 
 
 def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return sums `[M, features]` of table `rows` `[M, 6]` by lookup, in float32. This is fast on a CPU."""
+    """Return sums `[M, features]` of the table's `rows` `[M, 6]`, by lookup in float32: fast on a CPU."""
     return embedding_bag(rows, table, mode="sum").to(dtype)
 
 
 def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return these sums by a matrix product in `dtype`. On a GPU, its gradients need no sorting of rows."""
+    """Return the sums of `sums_by_lookup` by a matrix product in `dtype`: its gradients are fast on a GPU."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 

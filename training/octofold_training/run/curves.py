@@ -31,9 +31,9 @@ class Curves:
 def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -> None:
     """Draw a PNG with a panel for each field of `curves`, against the number of positions learned from.
 
-    `history` contains the reports of a run in order. Each has `positions` and these fields; a missing value
-    is None. A panel is 750 x 570 pixels. Averages of neighboring reports are drawn behind the smooth curve,
-    so that a long run stays readable. The last value of the smooth curve is written beside it.
+    `history` contains the reports of a run in order. Every report has `positions` and the fields of `curves`;
+    a missing value is None. A panel is 750 x 570 pixels. Averages of neighboring reports are drawn behind the
+    smooth curve, so that a long run stays readable. The last value of the smooth curve is written beside it.
     """
     if not history:
         return
@@ -45,7 +45,7 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
         panels = figure.subplots(1, len(curves.titles), squeeze=False)[0]
         positions = np.array([report["positions"] for report in history], float)
         for number, (panel, (name, title)) in enumerate(zip(panels, curves.titles.items(), strict=True)):
-            values = np.array([report[name] for report in history], float)  # None, for no value, becomes NaN
+            values = np.array([report[name] for report in history], float)  # None becomes NaN
             if number == 0:
                 panel.set_yscale(curves.scale)
             _draw(panel, positions, values, is_share=name == "accuracy")

@@ -50,17 +50,17 @@ class _Required(TypedDict):
 _LENGTHS = ("positions", "episodes", "hours")
 
 
-def require_stages(found: Any) -> list[Stage]:
-    """Return `found`, read from a file, if it is a list of stages.
+def require_stages(content: Any) -> list[Stage]:
+    """Check that the content of a file is a list of stages, and return it.
 
     Raises:
-        ValueError: it is not a list of stages.
+        ValueError: the content is not a list of stages.
     """
     try:
-        msgspec.convert(found, list[_Required])
+        msgspec.convert(content, list[_Required])
     except msgspec.ValidationError as error:
         raise ValueError(f"must be a list of stages: {error}") from error
-    stages: list[Stage] = found
+    stages: list[Stage] = content
     return stages
 
 
@@ -76,7 +76,7 @@ def stages_so_far(
     Args:
         before: the stages when the run was resumed; empty for a new run.
         origin: the current method, see `TrainingRun.origin`.
-        options: the current options. A changed length of the run does not begin a new stage.
+        options: the current options. A change of the run's length does not begin a new stage.
         positions: the number of positions of the whole run.
         seconds: the seconds of the whole run.
 
@@ -238,7 +238,7 @@ class _Files:
         history: History,
         begun: SavedRun,
     ) -> None:
-        """Check the checkpoint. Raises `TrainingError` if it is another run's or cannot be written."""
+        """Check the checkpoint. Raises `TrainingError` if it belongs to another run or cannot be written."""
         self._folder, self.history = folder, history
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._begun = begun
@@ -284,10 +284,10 @@ class _Files:
         """Raise `TrainingError` if the checkpoint has the network of another run, which would be replaced."""
         if not checkpoints.is_checkpoint(self._checkpoint):
             return
-        otherwise = "remove it, or name another --checkpoint"
+        remedy = "remove it, or name another --checkpoint"
         try:
             training = checkpoints.describe(self._checkpoint).training
         except CheckpointError as error:
-            raise TrainingError(f"{error}; {otherwise}") from error
+            raise TrainingError(f"{error}; {remedy}") from error
         if training.get("run") != self._begun.identity:
-            raise TrainingError(f"{self._checkpoint} contains the network of another run; {otherwise}")
+            raise TrainingError(f"{self._checkpoint} contains the network of another run; {remedy}")

@@ -17,7 +17,7 @@ from octofold_game.contract.structures import structured
 from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
-_LARGEST_SHARE = 0.1  # of a run: the first weights then have less than e**-10 of the average
+_LARGEST_SHARE = 0.1  # of a run, so that initial weights are less than e**-10 of the averaged weights
 
 Options = TypeVar("Options")
 
@@ -37,7 +37,7 @@ def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
     structure = msgspec.defstruct(kind.__name__, known, forbid_unknown_fields=True)
     values = msgspec.structs.asdict(structured(content, structure))
     for name, value in values.items():
-        if isinstance(value, str) and "\0" in value:  # it may name a file
+        if isinstance(value, str) and "\0" in value:  # the value may be the name of a file
             raise ValueError(f"{name} must not contain a NUL character, got {value!r}")
     return kind(**values)
 
@@ -58,7 +58,7 @@ def fixed_options(options: Any) -> list[str]:
 
 
 def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) -> None:
-    """Raise `TrainingError` if one of these options differs from its value in `before`, if known."""
+    """Raise `TrainingError` if an option of these names differs from its value in `before`, if it has one."""
     changed = {name: getattr(options, name) for name in names}
     changed = {name: now for name, now in changed.items() if before.get(name, now) != now}
     if changed:
@@ -73,8 +73,7 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:
     """Limit every option marked `fits_run` to a tenth of the run. Return the options and warnings.
 
-    The options are a dataclass with a field `positions`. There is one line of text for each reduced option,
-    and none if the run is long enough.
+    The options are a dataclass with a field `positions`. Each reduced option has a warning of one line.
     """
     positions = options.positions  # type: ignore[attr-defined]
     largest = max(1.0, _LARGEST_SHARE * positions)

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-_REMEMBERED = 60  # number of reports for the forecast of the time left
+_REMEMBERED = 60  # number of reports from which the time left is forecast
 
 
 def notice(text: str) -> None:
@@ -27,7 +27,7 @@ class Forecast:
     """Forecasts the time left of a run from its recent speed."""
 
     def __init__(self, limit_seconds: float = math.inf) -> None:
-        """Make a forecast for a run that stops at the latest after `limit_seconds`."""
+        """Make a forecast for a run that stops after `limit_seconds` or earlier."""
         self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
         self._limit_seconds = limit_seconds
         self._began: float | None = None

@@ -29,14 +29,14 @@ class RunProgress:
     """Average score of some games of the averaged network, or None without games."""
 
     def line(self, goal: float) -> str:
-        """Return the progress of a run to that `goal` in one line."""
+        """Return one line about the progress towards `goal` positions."""
         return (
             f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
             f"{self.positions_per_second:,.0f}/s  {self.details()}"
         )
 
     def details(self) -> str:
-        """Return the figures of this kind of run."""
+        """Return the loss and further figures of this kind of run, for the line."""
         return "no update" if self.loss is None else f"loss {self.loss:.4f}"
 
 
@@ -50,7 +50,7 @@ class GamesProgress(RunProgress):
     """Average score of the games that ended since the last report, or None if no game ended."""
 
     def line(self, goal: float) -> str:
-        """Return the progress of a run to that `goal` in one line."""
+        """Return one line about the progress towards `goal` games."""
         score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
         return (
             f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
@@ -59,7 +59,7 @@ class GamesProgress(RunProgress):
 
 
 def cooling(done: float, whole: float, cool_down: float) -> float:
-    """Return the factor of a rate at `done` of a `whole` run: 1, and less in its last part.
+    """Return the factor of a learning rate: 1, and less in the last part of the run.
 
     Args:
         done: positions or moves so far; may exceed `whole`.
