@@ -8,12 +8,12 @@ To understand how a network becomes a graph, read in this order:
    `graph.bodies` (the network's input and its own nodes) and `graph.heads` (the value of each move).
    `graph.builder` builds the nodes.
 3. `sources.source`: a network in the form that the export needs. `sources.described` makes it from an ONNX
-file or a PyTorch network (`sources.torch_sources`). `sources.octofold_checkpoint` and `sources.ntuple` make
-it from our own kinds, whose bodies can also be written node by node (`handmade`).
-4. `precision`: `bodies` converts any body to 8 bits and to float16. The other files make the 8-bit form of
-our own kinds.
-5. `checks`: `reference` computes the expected answers of a graph, `gates` compares, and `misread_detection`
-   completes and checks a description by games.
+   file or a PyTorch network (`sources.torch_sources`). `sources.octofold_checkpoint` and `sources.ntuple`
+   make it from our own kinds, whose bodies can also be written node by node (`handmade`).
+4. `precision`: `bodies` converts any body to 8 bits and to float16. `calibration` and `quantized` make the
+   8-bit form of our own kinds.
+5. `checks`: `reference` computes the expected answers of a graph, `gates` compares a graph with them, and
+   `misread_detection` completes and checks a description by games.
 6. `publishing`: files, metadata and the card. A version appears complete or not at all.
 7. `export`: the steps in order. `flags` defines the options, and `cli` runs the command.
 """

@@ -1,7 +1,7 @@
 """The command `octofold-export`: publishes a trained network as a model, or extends a published model.
 
-torch and onnx are imported after the flags are checked. So `--help` is quick, and works without them, like
-every use that needs neither.
+torch and onnx are imported after the flags are checked, and only if they are needed. So `--help` is quick,
+and works without them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:  # torch and onnx
     from octofold_export.sources.source import Source
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "onnx", "sb3", "player")
-_OF_A_NEW_VERSION = ("symmetries", "rule", "views_output", "accept", "no_worse_than")
-"""Flags that --extend would ignore: it keeps the graphs, whose description was checked already."""
-_OF_AN_EXPORT = ("extend", "precisions", "boards")
-"""Flags that --extend reads, but that --record-strength would ignore."""
-_OF_NETWORKS = ("encoder", *_OF_AN_EXPORT, *_OF_A_NEW_VERSION)
-"""Flags that --player would ignore."""
+_NEW_VERSION_FLAGS = ("symmetries", "rule", "views_output", "accept", "no_worse_than")
+"""Flags that apply only to a new version. --extend refuses them, because it keeps the published graphs."""
+_EXPORT_FLAGS = ("extend", "precisions", "boards")
+"""Flags that apply to a new version and to --extend. --record-strength refuses them."""
+_NETWORK_FLAGS = ("encoder", *_EXPORT_FLAGS, *_NEW_VERSION_FLAGS)
+"""Flags that apply only to networks. --player refuses them."""
 _NEEDS = (
     ("record_strength", "version"),
     ("extend", "version"),
@@ -46,20 +46,20 @@ _NEEDS = (
     ("max_megabytes", "ntuple"),
 )
 _EPILOG = """\
-The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
-gives the network's own answers and turns its answer when the board is turned; int8 and fp16 only if they keep
-99% of the moves. docs/export.md describes every source and every field of a description.
+The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if its
+answers are the network's own and turn with the board. An int8 or fp16 graph must also choose the same move as
+fp32 on 99% of the boards. docs/export.md describes every source and every field of a description.
 """
 
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options; a file's name alone does not tell what the file is."""
+        """Refuse words that are not options. For the name of a file, ask for the flag of its kind."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
-                    f"{word} needs a flag before it that says what it is: --onnx, --torchscript, --sb3, "
-                    "--checkpoint, --ntuple, or --weights with --module"
+                    f"{word}: put a flag before it that says what kind of file it is: --onnx, --torchscript, "
+                    "--sb3, --checkpoint, --ntuple, or --weights with --module"
                 )
         super()._refuse(unknown)
 
@@ -67,9 +67,10 @@ class _Parser(Parser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    It is 0, 1 for a failure, 3 if games did not show that the version is strong enough, and 130 after Ctrl-C.
-    Wrong usage raises `SystemExit` with code 2, SIGHUP with 129 and SIGTERM with 143. Standard output has the
-    folder alone. Output of the user's code and of libraries goes to standard error.
+    The code is 0 for success, 1 for a failure, 3 if games did not show that the version is strong enough, and
+    130 after Ctrl-C. Wrong usage raises `SystemExit` with code 2, SIGHUP with 129 and SIGTERM with 143.
+    Standard output contains only the folder of the version. Output of the user's code and of libraries goes
+    to standard error.
     """
     flags, hints = parse(arguments)
     code, folder = 0, None
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 str(error),
                 3 if isinstance(error, StrengthNotShown) else 2 if isinstance(error, WrongUsage) else 1,
             )
-        except (OSError, MemoryError) as error:  # such as a full folder for temporary files
+        except (OSError, MemoryError) as error:  # for example, the disk for temporary files is full
             code = _fail(f"{error or 'out of memory'}; nothing was published")
     if folder is not None:
         print(folder)
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
-    """Read and check the flags; also return the hints about the network among them.
+    """Read and check the flags. Return them, and the part of a network's description that they give.
 
     Raises:
         SystemExit: the flags are wrong; the code is 2, after one line on standard error.
@@ -122,19 +123,19 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         if getattr(flags, name) and getattr(flags, needed) is None:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
     if flags.record_strength is not None:
-        _refuse(parser, flags, _OF_AN_EXPORT, "is for an export; --record-strength exports nothing")
-        _refuse(parser, flags, _OF_A_NEW_VERSION, "is for a new version; --record-strength publishes none")
+        _refuse(parser, flags, _EXPORT_FLAGS, "is for an export; --record-strength exports nothing")
+        _refuse(parser, flags, _NEW_VERSION_FLAGS, "is for a new version; --record-strength publishes none")
     if flags.extend:
-        _refuse(parser, flags, _OF_A_NEW_VERSION, "is for a new version; --extend publishes none")
+        _refuse(parser, flags, _NEW_VERSION_FLAGS, "is for a new version; --extend publishes none")
     if flags.player is not None:
-        _refuse(parser, flags, _OF_NETWORKS, "is for networks, not for --player")
+        _refuse(parser, flags, _NETWORK_FLAGS, "is for networks, not for --player")
     if flags.symmetries == AUTO and (flags.checkpoint is not None or flags.ntuple is not None):
-        parser.fail("--symmetries auto is for networks that octofold-train did not make")
+        parser.fail("--symmetries auto does not apply to --checkpoint and --ntuple; their default is 8")
     fields = {path: getattr(flags, name) for name, path in DESCRIPTION.items()}
     fields = {path: value for path, value in fields.items() if value is not None}
     for name in ("checkpoint", "ntuple", "player"):
         if (fields or flags.description is not None) and getattr(flags, name) is not None:
-            parser.fail(f"{flag_of(name)} needs no description: remove its flags")
+            parser.fail(f"{flag_of(name)} needs no description: remove the flags that describe the network")
     try:
         check_name(flags.name)
         return flags, hints_from_flags(fields)
@@ -150,7 +151,7 @@ def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> 
 
 
 def _run(flags: Flags, hints: Hints) -> Path:
-    """Run what the flags ask for, and return the folder of the version. Large packages are imported here."""
+    """Run the task that the flags name, and return the folder of the version. Imports large packages."""
     if flags.player is not None:
         from octofold_export.player_export import export_player
 
@@ -195,7 +196,8 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
     from octofold_export.sources import torch_sources
 
-    # Threads that share a small batch wait for each other, on a busy machine for longer than the work takes.
+    # Threads that share a small batch wait for each other. On a busy machine, they wait longer than they
+    # work.
     torch.set_num_threads(1)
     if flags.sb3 is not None:
         return torch_sources.from_sb3(flags.sb3, hints, describe, _report)
@@ -207,7 +209,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
 
 def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
-    """Merge the hints of flags with the TOML file that they name, or the one beside the network's file."""
+    """Add the hints of a TOML file: that of --description, or otherwise the one beside the network's file."""
     if flags.description is not None:
         return merged(hints, read_hints(flags.description))
     if file is None or not file.name:
@@ -217,7 +219,7 @@ def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
 
 
 def _with_flags(arguments: Sequence[str], described: str) -> str:
-    """Return the command with the flags of a description in place of its own, ready to paste."""
+    """Return the command with `described` in place of its own description flags, ready to paste."""
     changed = {word for word in described.split() if word.startswith("--")} | {"--no-empty-plane"}
     kept = iter(arguments)
     others = []

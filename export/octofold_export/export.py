@@ -57,14 +57,16 @@ from octofold_export.publishing.versions import (
 )
 from octofold_export.sources.source import Source
 
-_CALIBRATION_BOARDS = 4_096  # more than the inputs of a wide layer; at most a third of the recorded boards
+_CALIBRATION_BOARDS = 4_096
+"""Maximum number of calibration boards for int8, and at most a third of the recorded boards. It exceeds the
+number of inputs of a wide layer."""
 _MEASURED_BOARDS = 10_240
 _LARGE_WEIGHTS = 50_000_000
-"""Number of weights of a large network. Its 8-bit form is made only on request, because this takes several
-times the network's memory. Only a fifth of the boards is used, because it answers about a hundred a
-second."""
-_LARGE_SHARE = 5
-_JUDGED_BOARDS = 4_096
+"""Number of weights from which a network is large. Its int8 form is made only on request, because this takes
+several times the network's memory. It evaluates about a hundred boards a second, so fewer boards are used."""
+_LARGE_DIVISOR = 5
+"""Factor by which the number of boards is smaller for a large network."""
+_SPREAD_BOARDS = 4_096
 _SEED = 1
 _OUR_SYMMETRIES = 8
 """Number of views for our own networks, which learn from turned and mirrored boards."""
@@ -72,19 +74,19 @@ _OUR_SYMMETRIES = 8
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """A source, and the views and the decision rule of its graph."""
+    """The settings of an export: the network, and the views and the decision rule of its graphs."""
 
     source: Source
     flags: Flags
     rule: Rule
     symmetries: int
     spread: Spread | None = None
-    """The spread of the answers; None for the usual spread of our own networks."""
+    """The measured spread of the network's answers; None for the usual spread of our own networks."""
     alternatives: Alternatives | None = None
-    """The scores of other views in the match that chose the views; None without a match."""
+    """The scores with other views in the games that chose the views; None if no games were played."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
-        """Fold a form of the network into a graph."""
+        """Fold the network in one precision, which is `evaluator`, into a graph."""
         answers = self.source.description.answers
         return fold(
             self._head(evaluator),
@@ -95,20 +97,20 @@ class ExportPlan:
         )
 
     def moves_graph(
-        self, evaluator: GraphEvaluator, whole: onnx.ModelProto, boards: NDArray[np.uint8]
+        self, evaluator: GraphEvaluator, full: onnx.ModelProto, boards: NDArray[np.uint8]
     ) -> onnx.ModelProto | None:
-        """Make the graph for moves alone; None if it saves little or plays other moves than `whole`."""
+        """Make the graph for moves alone; None if it saves little or plays other moves than `full`."""
         if self.source.tensors:
             return None
-        alone = moves_graph(self._head(evaluator), self.rule, self.symmetries, whole)
-        return alone if alone is not None and is_same_player(whole, alone, boards) else None
+        moves_only = moves_graph(self._head(evaluator), self.rule, self.symmetries, full)
+        return moves_only if moves_only is not None and is_same_player(full, moves_only, boards) else None
 
     def _head(self, evaluator: GraphEvaluator) -> Head:
         return head(self.source.description, evaluator, self.spread)
 
 
 def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Return the plan of an export."""
+    """Choose the settings of an export; for a network from elsewhere, by measurements and by games."""
     if source.evidence is not None:
         return _foreign_plan(source, flags, report)
     views = flags.symmetries if isinstance(flags.symmetries, int) else _OUR_SYMMETRIES
@@ -116,8 +118,8 @@ def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Measure the spread of a network, and choose its views."""
-    description, boards = source.description, _judged_boards(source, flags)
+    """Measure the spread of a network from elsewhere, and choose its views by games unless flags set them."""
+    description, boards = source.description, _spread_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)
     plan = ExportPlan(source, flags, flags.rule or source.rule, 1, spread)
     if isinstance(flags.symmetries, int):
@@ -126,60 +128,64 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
 
     def player(way: Way) -> FoldedGraph:
-        asked = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
-        return FoldedGraph(asked.graph(source.fp32), source.tensors)
+        trial = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
+        return FoldedGraph(trial.graph(source.fp32), source.tensors)
 
     report(
-        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
+        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; "
+        "--symmetries sets the number of views without games"
     )
     way, alternatives = choose_way({way: player(way) for way in ways}, description.largest_exponent, report)
     return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
 
 
 def _our_spread(source: Source, flags: Flags) -> Spread | None:
-    """Return the spread of one of our own kinds; it is measured only for values of moves."""
+    """Measure the spread of one of our own networks that gives action values; return None for the others."""
     if source.description.answers.kind != "action_values":
         return None
-    return measured_spread(source.description, source.evaluate, _judged_boards(source, flags))
+    return measured_spread(source.description, source.evaluate, _spread_boards(source, flags))
 
 
-def _judged_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
-    """Return the user's boards, or boards from games of a simple player."""
+def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
+    """Return boards to measure the spread on: those of --boards, or boards from games of a simple player."""
     largest = source.description.largest_exponent
     if flags.boards is not None:
-        return read_boards(flags.boards, largest)[:_JUDGED_BOARDS]
-    return play_boards(HeuristicExpectimaxPlayer(depth=1), _JUDGED_BOARDS, largest, _SEED, silent)
+        return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
+    return play_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, _SEED, silent)
 
 
 @dataclass(frozen=True, eq=False)
-class SplitBoards:
-    """Boards from games, `[M, 16]`, split into those for calibration and those for measurement."""
+class RecordedBoards:
+    """Boards from games: the calibration boards of int8, and the boards on which graphs are measured."""
 
     calibration: NDArray[np.uint8]
+    """Calibration boards `[M, 16]`: the quantization to int8 chooses its scales and integers by them."""
     measured: NDArray[np.uint8]
+    """Boards `[M, 16]` on which the graphs are compared, with no board in common with `calibration`."""
 
 
 @dataclass
 class NewGraphs:
-    """The graphs to publish, and the reasons why other precisions are left out."""
+    """The new graphs to publish by precision, and the reasons why other precisions are left out."""
 
     graphs: dict[Precision, onnx.ModelProto]
     agreement: dict[Precision, Agreement] = field(default_factory=dict)
     """The agreement of reduced precisions with float32."""
     refused: dict[Precision, str] = field(default_factory=dict)
     moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
-    """The graphs for moves alone, without weights."""
+    """The graphs for moves alone by precision, without weights."""
 
 
 def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
-    """Publish a version and return its folder; `report` receives each finding.
+    """Publish a version and return its folder; `report` receives the result of each step.
 
     A reduced precision that fails its check is left out, and the card gives the reason. An error leaves no
     files behind.
 
     Raises:
         ExportError: an input is wrong.
-        GateError: a graph failed a check, or was not shown to be strong enough.
+        GateError: the float32 graph failed a check.
+        StrengthNotShown: games did not show that the version is strong enough.
     """
     check_place(flags.models, flags.name, flags.version)
     source = load()
@@ -190,11 +196,11 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
-    boards = boards_for(plan, player, report)
+    boards = recorded_boards(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
     made = NewGraphs({"fp32": graph}, refused=left_out_by_default(source, flags))
-    if (alone := plan.moves_graph(source.fp32, graph, boards.measured)) is not None:
-        made.moves["fp32"] = alone
+    if (moves_only := plan.moves_graph(source.fp32, graph, boards.measured)) is not None:
+        made.moves["fp32"] = moves_only
     for precision, reason in made.refused.items():
         report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
@@ -208,7 +214,7 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
 
 def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
-    """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
+    """Publish the graphs. If another export has published the same version meanwhile, use the next number."""
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
     while True:
@@ -234,7 +240,7 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
 
 
 def _card(plan: ExportPlan) -> Card:
-    """Make the card of a version without its files and measurements."""
+    """Make the card of a version, still without its files and measurements."""
     source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
     of_values = not answers.kind.startswith("policy")
@@ -264,11 +270,11 @@ def with_checks(
     card: Card,
     equal: float,
     reference: Reference,
-    boards: SplitBoards,
+    boards: RecordedBoards,
     flags: Flags,
     calibration: int,
 ) -> Card:
-    """Add the checks to the card: the share of `equal` moves, and the number of boards for int8."""
+    """Return the card with its checks: the share of `equal` moves, and the number of `calibration` boards."""
     checked = CheckedBoards(
         source="recorded" if flags.boards else "own games",
         measured=len(boards.measured),
@@ -284,10 +290,10 @@ def with_checks(
 
 
 def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
-    """Return the precisions to make.
+    """Return the precisions to export.
 
     Raises:
-        ExportError: the network cannot be exported in one of them.
+        ExportError: the network cannot be exported in one of the requested precisions.
     """
     if flags.precisions is None:
         by_default = source.int8 is not None and not left_out_by_default(source, flags)
@@ -300,32 +306,32 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
 
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
-    """Return the precisions that are made only on request, and the reasons."""
+    """Return the precisions that would be exported only on request, and the reasons."""
     if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
         return {}
-    takes = "making it takes several times the memory of a large network; --precisions fp32,int8 makes it"
-    return {"int8": takes}
+    reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests it"
+    return {"int8": reason}
 
 
-def boards_for(plan: ExportPlan, player: FoldedGraph, report: Report) -> SplitBoards:
-    """Read the recorded boards of the flags, or play games with `player`."""
+def recorded_boards(plan: ExportPlan, player: FoldedGraph, report: Report) -> RecordedBoards:
+    """Return calibration boards and boards to measure on: those of --boards, or from games of `player`."""
     largest = plan.source.description.largest_exponent
     if plan.flags.boards is not None:
         boards = read_boards(plan.flags.boards, largest)
     else:
         large = plan.source.weights >= _LARGE_WEIGHTS
-        count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_SHARE if large else 1)
-        report(f"playing until {count:,} different boards are seen")
+        count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if large else 1)
+        report(f"playing games until they contain {count:,} different boards")
         boards = play_boards(player, count, largest, _SEED, report)
-    return SplitBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
+    return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def check_exact(
-    plan: ExportPlan, player: FoldedGraph, boards: SplitBoards, report: Report
+    plan: ExportPlan, player: FoldedGraph, boards: RecordedBoards, report: Report
 ) -> tuple[Reference, float]:
-    """Check the float32 graph on some boards.
+    """Compare the float32 graph with the network itself, and check its equivariance.
 
-    Returns the network's answers on them, and the share of equal moves.
+    Returns the network's answers to the compared boards, and the share of equal moves.
     """
     source = plan.source
     checked = sample(boards.measured, source.description.largest_exponent)
@@ -335,10 +341,10 @@ def check_exact(
     check_equivariance(player, reference, plan.symmetries)
     if source.action_values is not None and plan.rule == "mean":
         check_moves(player, boards.measured, source.action_values(boards.measured))
-    rest = "" if equal == 1 else "; rounding errors decide the others"
+    rest = "" if equal == 1 else "; rounding errors decide the other moves"
     report(
-        f"fp32: answers as the network does, with {equal:.2%} equal moves on {len(checked):,} boards of "
-        f"games and random ones{rest}"
+        f"fp32: answers like the network, with {equal:.2%} equal moves on {len(checked):,} boards from games "
+        f"and random boards{rest}"
     )
     return reference, equal
 
@@ -347,12 +353,12 @@ def reduce(
     plan: ExportPlan,
     precision: Precision,
     player: FoldedGraph,
-    boards: SplitBoards,
+    boards: RecordedBoards,
     reference: Reference,
     made: NewGraphs,
     report: Report,
 ) -> None:
-    """Add a reduced precision to `made`: its graph, or the reason for leaving it out."""
+    """Add the graph of a reduced precision to `made`, or the reason for leaving it out."""
     try:
         evaluator = _reduced(plan, precision, player, boards.calibration)
         graph = plan.graph(evaluator)
@@ -365,13 +371,13 @@ def reduce(
         return
     made.graphs[precision] = graph
     made.agreement[precision] = agreement
-    if (alone := plan.moves_graph(evaluator, graph, boards.measured)) is not None:
-        made.moves[precision] = alone
+    if (moves_only := plan.moves_graph(evaluator, graph, boards.measured)) is not None:
+        made.moves[precision] = moves_only
     report(f"{precision}: {agreement.share:.2%} of {len(boards.measured):,} moves as in fp32")
 
 
 def agreement_with(
-    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: SplitBoards
+    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: RecordedBoards
 ) -> Agreement:
     """Measure how often a reduced precision plays the same move as float32.
 
@@ -386,10 +392,10 @@ def agreement_with(
 def _reduced(
     plan: ExportPlan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]
 ) -> GraphEvaluator:
-    """Make the network in another precision.
+    """Make the evaluator of a reduced precision; `boards` are the calibration boards of int8.
 
-    Of several 8-bit forms, it returns the form whose probabilities are closest to float32 on the calibration
-    `boards`. Probabilities compare the forms with less noise than moves, because few moves change.
+    Of several int8 forms, it returns the one whose probabilities are closest to float32 on the calibration
+    boards. Moves would be a noisier measure than probabilities, because only few of them change.
     """
     source = plan.source
     if precision == "fp16":

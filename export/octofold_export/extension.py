@@ -1,4 +1,4 @@
-"""Extends a published version with missing precisions, and with the measures of current cards.
+"""Extends a published version with missing precisions and missing measurements.
 
 Published graphs are never replaced: the version gains files, and its card gains entries. Changing a graph
 requires a new version.
@@ -21,8 +21,8 @@ from octofold_export.export import (
     ExportPlan,
     NewGraphs,
     agreement_with,
-    boards_for,
     check_exact,
+    recorded_boards,
     reduce,
     wanted_precisions,
     with_checks,
@@ -35,9 +35,9 @@ from octofold_export.sources.source import Source
 
 
 def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
-    """Add missing `flags.precisions` to a version, and measure the existing ones again; return its folder.
+    """Add missing `flags.precisions` to a version, measure its other graphs again, and return its folder.
 
-    Changes of the card by other programs are kept. An error leaves the version unchanged.
+    Changes that other programs make to the card meanwhile are kept. An error leaves the version unchanged.
 
     Raises:
         ExportError: the version is missing or was made from another checkpoint, or another program has
@@ -49,13 +49,16 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     card = read_published(folder)
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
-        raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
+        raise ExportError(
+            f"{folder}: made from another checkpoint: expected SHA-256 {card.checkpoint_sha256}, "
+            f"got {source.checkpoint_sha256}"
+        )
     wanted = wanted_precisions(source, flags) if flags.precisions else frozenset()
     rule = card.decision_rule or source.rule
     player = _published(folder, card, "fp32", source)
     flags = dataclasses.replace(flags, views_output=player.with_views)
     plan = ExportPlan(source, flags, rule, card.symmetries, _spread(card))
-    boards = boards_for(plan, player, report)
+    boards = recorded_boards(plan, player, report)
     reference, equal = check_exact(plan, player, boards, report)
 
     made = NewGraphs({})
@@ -70,9 +73,9 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
             reduce(plan, precision, player, boards, reference, made, report)
 
     if card.precisions["fp32"].moves is None:
-        whole = _read_graph(folder, card.precisions["fp32"])
-        if (alone := plan.moves_graph(source.fp32, whole, boards.measured)) is not None:
-            made.moves["fp32"] = alone
+        full = _read_graph(folder, card.precisions["fp32"])
+        if (moves_only := plan.moves_graph(source.fp32, full, boards.measured)) is not None:
+            made.moves["fp32"] = moves_only
 
     contents: dict[Precision, bytes] = {}
     for precision, made_graph in made.graphs.items():
@@ -81,31 +84,33 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     def extended(current: Card) -> Card:
         _check_unchanged(folder, card, current, made)
-        # An existing int8 graph was calibrated on the boards of its own export.
+        # The number of calibration boards of an existing int8 graph is that of its own export.
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
         return with_checks(_extended(current, made, contents), equal, reference, boards, flags, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
-    graphs |= {MOVES_FILES[precision]: alone.SerializeToString() for precision, alone in made.moves.items()}
+    graphs |= {MOVES_FILES[precision]: graph.SerializeToString() for precision, graph in made.moves.items()}
     change_card(folder, extended, graphs)
     return folder
 
 
 def _spread(card: Card) -> Spread | None:
-    """Return the spread that the version was made with; without one, the spread of our own networks."""
+    """Return the spread in the card of a version; None for the usual spread of our own networks."""
     return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
 
 
 def _published(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
-    """Load a graph of the version, and check that its files match the card."""
+    """Load a graph of the version after checking that its files match the card."""
     listed = card.precisions[precision]
-    for each in (listed, *listed.tensors.values()):
-        check_file(folder, each)
+    for file in (listed, *listed.tensors.values()):
+        check_file(folder, file)
     if missing := listed.tensors.keys() - source.tensors.keys():
-        raise ExportError(f"{folder}: the network lacks {', '.join(sorted(missing))}, which the card lists")
-    # The source has the same tensors with their shapes, which the files lack.
+        raise ExportError(
+            f"{folder}: the card lists the tensors {', '.join(sorted(missing))}, which the network lacks"
+        )
+    # The tensors come from the source, because their files do not contain shapes.
     tensors = {name: source.tensors[name] for name in listed.tensors}
     return FoldedGraph(_read_graph(folder, listed), tensors)
 
@@ -115,7 +120,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
-    """Check that the version still has the measured graphs, and does not yet have the new ones.
+    """Check that the version has the same graphs as `before`, and none of the new precisions.
 
     Raises:
         ExportError: another program has changed the graphs.
@@ -131,15 +136,15 @@ def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs)
 
 
 def _extended(card: Card, made: NewGraphs, contents: Mapping[Precision, bytes]) -> Card:
-    """Add new graphs, new measures and the reasons for graphs that were left out to the card."""
+    """Return the card with new graphs, new measurements, and the reasons for precisions left out."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
         if precision in contents:
             listed[precision] = graph_file(precision, contents[precision], agreement)
         else:
             listed[precision] = with_agreement(listed[precision], agreement)
-    for precision, alone in made.moves.items():
-        listed[precision] = with_moves(listed[precision], precision, alone.SerializeToString())
+    for precision, graph in made.moves.items():
+        listed[precision] = with_moves(listed[precision], precision, graph.SerializeToString())
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
     refused = {name: reason for name, reason in refused.items() if name not in precisions}

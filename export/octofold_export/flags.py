@@ -29,7 +29,7 @@ DESCRIPTION = {
     **{"input": "reads.kind", "no_empty_plane": "reads.empty_plane", "answer": "answers.kind"},
     "largest_exponent": "largest_exponent",
 }
-"""Options that are fields of a description, and the paths of these in it."""
+"""Options that describe a network, each with the path of the field that it sets in the description."""
 
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
@@ -37,7 +37,8 @@ _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 def _games(text: str) -> int:
     if (games := whole_number(text)) is not None and games <= FIRST_GAMES:
         raise WrongValue(
-            f"the number of games must be above {FIRST_GAMES}, got {games}: the first ones only set a cap"
+            f"the number of games must be above {FIRST_GAMES}, got {games}: the test ignores the first "
+            f"{FIRST_GAMES} games"
         )
     return int(text)
 
@@ -58,7 +59,7 @@ def _precisions(text: str) -> frozenset[str]:
 Limit = Annotated[int, Kind(_games, f"an integer above {FIRST_GAMES}", "N", True)]
 Megabytes = Annotated[float, Kind(_megabytes, "a number of megabytes, such as 20", "MB", True)]
 Precisions = Annotated[
-    frozenset[Precision], Kind(_precisions, "fp32 and, after it, int8 and fp16", "LIST", True)
+    frozenset[Precision], Kind(_precisions, "a list of fp32 and optionally int8 and fp16", "LIST", True)
 ]
 Actions = Annotated[list[str], Kind(lambda text: text.split(","), "four names", "LIST", True)]
 
@@ -79,8 +80,10 @@ class Flags:
         metavar="PACKAGE.MODULE:CALLABLE",
         alone="source",
     )
-    torchscript: File | None = option(None, "file of torch.jit.save that you trust", alone="source")
-    onnx: File | None = option(None, "ONNX file; its tensors may be in files beside it", alone="source")
+    torchscript: File | None = option(
+        None, "TorchScript file of torch.jit.save, from a source that you trust", alone="source"
+    )
+    onnx: File | None = option(None, "ONNX file; its weights may be in files beside it", alone="source")
     sb3: File | None = option(
         None,
         "model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
@@ -89,7 +92,7 @@ class Flags:
     )
     player: str | None = option(
         None,
-        "local player to be served, such as expectimax:depth=4; docs/players.md lists them",
+        "local player to publish, such as expectimax:depth=4; docs/players.md lists the players",
         metavar="SPEC",
         alone="source",
     )
@@ -105,10 +108,12 @@ class Flags:
         "(default: all entries, in a file beside the graph)",
     )
     weights: File | None = option(
-        None, "weights of --module: .safetensors, a checkpoint of torch.save, or a .zip of Stable-Baselines3"
+        None,
+        "file with the weights of --module: .safetensors, a checkpoint of torch.save, or a .zip of "
+        "Stable-Baselines3",
     )
     state: str | None = option(
-        None, "weights to take, if the file has several sets that fit, such as policy_net and target_net"
+        None, "name of the weights to use if --weights has several that fit, such as policy_net"
     )
     encoder: str | None = option(
         None,
@@ -117,18 +122,19 @@ class Flags:
     )
     description: File | None = option(
         None,
-        "file with these fields (default: the network's file with the ending .toml, if it exists)",
+        "TOML file that describes the network in place of the flags below (default: the file with the "
+        "network's name and the ending .toml, if it exists)",
         metavar="FILE.toml",
-        begins="how the network reads a board and what it answers (games determine the rest)",
+        begins="input and output of the network (games determine what you leave out)",
     )
-    input: InputKind | None = option(None, "kind of the cells")
+    input: InputKind | None = option(None, "encoding of the cells in the input")
     layout: Layout | None = option(
         None,
         f"layout of the input: {', '.join(ONE_HOT_LAYOUTS)} for one-hot cells, "
         f"{', '.join(NUMBER_LAYOUTS)} for numbers",
         metavar="LAYOUT",
     )
-    type: str | None = option(None, "type of the input, such as float32 or int64", metavar="TYPE")
+    type: str | None = option(None, "data type of the input, such as float32 or int64", metavar="TYPE")
     planes: int | None = option(None, "number of one-hot planes", metavar="P")
     no_empty_plane: bool | None = option(
         None, "use the first plane for the tile 2 (default: for empty cells)"
@@ -136,28 +142,30 @@ class Flags:
     cells: CellOrder | None = option(
         None, "order of the cells: row by row or column by column (default: rows)"
     )
-    divide_by: float | None = option(None, "divisor of the numbers", metavar="X")
+    divide_by: float | None = option(None, "number by which the input is divided", metavar="X")
     above: Above | None = option(
         None,
-        "what happens to tiles above the last one-hot plane: their boards are refused, or they are read as "
+        "treatment of tiles above the last one-hot plane: refused refuses the board, clamped reads them as "
         "the largest tile that has a plane (default: refused)",
     )
     largest_exponent: int | None = option(
         None,
-        "largest exponent that the network accepts (default: the largest that its planes show, or 17)",
+        "largest exponent that the network accepts (default: that of the last one-hot plane, or 17)",
         metavar="E",
     )
-    answer: AnswerKind | None = option(None, "kind of the output")
-    output: str | None = option(None, "output to use, if the network has several")
-    actions: Actions | None = option(None, "order of the four numbers, such as up,right,down,left")
+    answer: AnswerKind | None = option(None, "meaning of the output")
+    output: str | None = option(None, "name of the output to use, if the network has several")
+    actions: Actions | None = option(None, "order of the moves in the output, such as up,right,down,left")
     scale: float | None = option(
         None,
-        "game points for a value of 1; required for afterstate_value, changes no move for other kinds",
+        "number of game points that an output of 1 means; required for afterstate_value, changes no move "
+        "otherwise",
         metavar="POINTS",
     )
     value: str | None = option(
         None,
-        "output with one number, the value of the board (default: the only further output of this kind)",
+        "name of a second output, with the value of the board (default: the only other output with one "
+        "number for each board)",
     )
     accept: bool = option(False, "publish as described even if games show that another reading plays better")
     name: str = option(None, "name of the model (required)", begins="what to publish")
@@ -167,8 +175,8 @@ class Flags:
     )
     extend: bool = option(
         False,
-        "add --precisions that the published --version lacks, and measure the existing ones again; its "
-        "graphs do not change",
+        "add the missing --precisions to the published --version, and measure its graphs again without "
+        "changing them",
     )
     rule: Rule | None = option(
         None, "decision rule over the views (default: vote for a policy, mean for values)"
@@ -176,8 +184,8 @@ class Flags:
     symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
         None,
         "number of views of the board that the network sees: 8 (all), 4 (the rotations), 2 (the half turn), "
-        "1 (the board itself), or auto: the fewest that lose nothing in games (default: 8 for what "
-        "octofold-train made, otherwise auto)",
+        "1 (the board itself), or auto: the fewest that lose nothing in games (default: 8 for --checkpoint "
+        "and --ntuple, otherwise auto)",
         metavar="VIEWS",
     )
     precisions: Precisions | None = option(
@@ -188,13 +196,14 @@ class Flags:
     views_output: bool = option(False, "add the output `views`: the probabilities of each view")
     boards: File | None = option(
         None,
-        "recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's games)",
+        "recorded boards [M, 16] uint8 to calibrate int8 and to check graphs on (default: boards from the "
+        "network's games)",
         metavar="FILE.npy",
     )
     no_worse_than: Percentage | None = option(
         None,
         "play full games against the newest published version of --name, and publish only if they show that "
-        "the new one is at most X% worse (needs the extra server)",
-        begins="how strong it must be",
+        "the new version is at most X% worse (needs the extra server)",
+        begins="how strong the new version must be",
     )
     limit: Limit = option(10_000, "maximum number of games of each version with --no-worse-than")

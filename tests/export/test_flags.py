@@ -19,14 +19,17 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
     [
         ([], "nothing to export"),
         (["--weights", "net.pt", "--name", "a"], "--weights net.pt needs --module package.module:callable"),
-        ([__file__, "--name", "a"], "needs a flag before it that says what it is: --onnx, --torchscript"),
+        (
+            [__file__, "--name", "a"],
+            "put a flag before it that says what kind of file it is: --onnx, --torchscript",
+        ),
         (["--checkpoint", "a"], "--name is required"),
         (["--judge", "a"], "--judge is gone: games of the network itself check its description"),
         (["--checkpoint", "a", "--name", "../small"], "got '../small'"),
         (["--onnx", "a", "--name", "b", "--type", "int9"], "--type is 'int9', which is none of"),
         (
             ["--checkpoint", "a", "--name", "b", "--precisions", "int8"],
-            "must be fp32 and, after it",
+            "must be a list of fp32 and optionally",
         ),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
         ([*RECORD, "--accept"], "--accept is for a new version; --record-strength publishes none"),
@@ -34,11 +37,11 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         (["--player", "a", "--name", "b", "--boards", "c"], "--boards is for networks, not for --player"),
         (
             ["--ntuple", "a", "--name", "b", "--input", "tiles"],
-            "--ntuple needs no description: remove its flags",
+            "--ntuple needs no description: remove the flags that describe the network",
         ),
         (
             ["--checkpoint", "a", "--name", "b", "--no-worse-than", "5%", "--limit", "10"],
-            "--limit: the number of games must be above 10, got 10: the first ones only set a cap",
+            "--limit: the number of games must be above 10, got 10: the test ignores the first 10 games",
         ),
         ([*RECORD, "--boards", "d"], "--boards is for an export; --record-strength exports nothing"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),

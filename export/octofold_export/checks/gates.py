@@ -24,44 +24,48 @@ LOWEST_AGREEMENT = 0.99
 """Minimum share of moves that a reduced precision must share with float32."""
 
 TIE = 0.25
-"""Maximum difference in points of equal moves; float32 sums of 100,000 points differ by about 0.05."""
+"""Maximum difference in value, in points, of moves that count as equally good. Rounding errors of float32
+sums of 100,000 points are about 0.05."""
 
 _BATCH_BOARDS = 512
 _RANDOM_BOARDS = 512
-_PROBABILITIES = 10.0  # factor: probabilities may differ more than choices
-_VALUES = 1e-3  # relative to the size of values and to their spread over boards
+_PROBABILITY_TOLERANCE = 10.0
+"""Maximum difference in probability, as a multiple of `Reference.undecided`."""
+_VALUE_TOLERANCE = 1e-3
+"""Maximum difference of the output `value`, relative to its size plus its standard deviation over the
+boards."""
 SINGLE_BOARDS = 16
 """Number of boards that the parity check also runs one by one."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
 
 
 def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8]:
-    """Select the boards for parity and equivariance: a finished game, some of `boards`, and random ones."""
+    """Select boards to check parity and equivariance: a finished game, some of `boards`, random boards."""
     random = random_boards(largest_exponent, seed=1)[:_RANDOM_BOARDS]
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
-def is_same_player(whole: onnx.ModelProto, alone: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Return whether the graph for moves `alone` runs on all boards and makes the moves of `whole`.
-
-    `boards` `[N, 16]` are boards from games.
-    """
+def is_same_player(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
+    """Return whether the graph for moves alone plays like the full graph on boards `[N, 16]` from games."""
     checked = boards[:_BATCH_BOARDS]
     try:
-        shorter = FoldedGraph(with_weights(alone, whole))
-        shorter.next_moves(_FINISHED)  # no board for the second stage: some networks take no empty batch
-        differing = np.count_nonzero(FoldedGraph(whole).next_moves(checked) != shorter.next_moves(checked))
+        shorter = FoldedGraph(with_weights(moves_only, full))
+        # On a finished game no board is undecided. So the last three views run on an empty batch, which some
+        # networks do not accept.
+        shorter.next_moves(_FINISHED)
+        differing = np.count_nonzero(FoldedGraph(full).next_moves(checked) != shorter.next_moves(checked))
     except ExportError:
         return False
-    # Batches of one graph may differ in a tie of floats; a wrong graph differs more often.
+    # Rounding errors may change a few moves, even between two batches of one graph. A wrong graph changes
+    # more.
     return bool(differing <= len(checked) // 256)
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:
-    """Check that the graph answers like the trained network, one by one and in one batch.
+    """Check that the graph answers like the trained network, board by board and in one batch.
 
-    Legality must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
-    decide them. Returns the share of boards with equal moves in a batch.
+    Legal moves must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
+    decide them. Returns the share of boards with equal moves in the batch.
     """
     equal = 0.0
     for batch, count in ((1, SINGLE_BOARDS), (len(reference.boards), len(reference.boards))):
@@ -73,16 +77,17 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
 
 
 def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
-    """Check that the answer turns with the board, for all `symmetries` of the graph's views.
+    """Check that the answer to a turned or mirrored board is the answer to the board, turned in the same way.
 
-    `reference` marks the boards on which rounding errors decide moves and votes.
+    The check applies each of the graph's views, whose number is `symmetries`. `reference` tells on which
+    boards rounding errors decide moves and votes.
     """
     boards = reference.boards
     upright = graph.answer(boards)
     for symmetry in VIEWS[symmetries][1:]:
         cells, moves = CELLS[symmetry], MOVES[symmetry]
         turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
-        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1
+        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # index -1, game over, gives -1
         answers = Outputs(
             move_back[turned.move],
             turned.probabilities[:, moves],
@@ -101,27 +106,27 @@ def check_agreement(
     *,
     by_vote: bool,
 ) -> tuple[float, dict[str, StageAgreement]]:
-    """Return the share of `boards` on which `graph` plays the move of `exact`, overall and by stage.
+    """Return the share of boards on which `graph` and `exact` play the same move, overall and by stage.
 
-    Most boards also belong to a stage; each board is answered once. `by_vote` says whether several views
-    vote.
+    `boards` and those of the stages overlap, and `graph` evaluates each board once. `by_vote` says whether
+    several views vote.
 
     Raises:
-        GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not a number; large
-            tiles may exceed the range of a reduced precision.
+        GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not finite. Large tiles
+            may exceed the range of a reduced precision.
     """
-    each = [boards, *stages.values()]
-    asked, rows = np.unique(np.concatenate(each), axis=0, return_inverse=True)
-    answers = graph.answer(asked)
-    same: NDArray[np.bool_] = np.equal(answers.move, exact.next_moves(asked))
+    groups = [boards, *stages.values()]
+    different, rows = np.unique(np.concatenate(groups), axis=0, return_inverse=True)
+    answers = graph.answer(different)
+    same: NDArray[np.bool_] = np.equal(answers.move, exact.next_moves(different))
     endless: NDArray[np.bool_] = np.logical_not(np.isfinite(answers.probabilities).all(axis=1))
-    places = np.split(rows.reshape(-1), np.cumsum([len(part) for part in each])[:-1])
+    places = np.split(rows.reshape(-1), np.cumsum([len(part) for part in groups])[:-1])
     agreement = float(np.mean(same[places[0]]))
     if agreement < LOWEST_AGREEMENT:
         raise GateError(
             f"{precision} keeps {agreement:.2%} of the {len(boards):,} moves of fp32; "
             f"it must keep at least {LOWEST_AGREEMENT:.0%}"
-            + ("; --rule mean usually keeps more than a vote" if by_vote else "")
+            + ("; --rule mean usually keeps more moves than a vote" if by_vote else "")
         )
     found = {}
     for (stage, part), at in zip(stages.items(), places[1:], strict=True):
@@ -136,7 +141,10 @@ def check_agreement(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """Check that the graph plays a move of the largest value `[N, 4]`, up to `TIE`."""
+    """Check that the graph plays moves whose values are at most `TIE` below the best of `action_values`.
+
+    The values `[N, 4]` of the moves are those of the player that is exported.
+    """
     moves = graph.next_moves(boards)
     behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
     wrong = ~(behind <= TIE)
@@ -152,8 +160,9 @@ def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: ND
 def _compare(check: str, expected: Outputs, actual: Outputs, reference: Reference) -> None:
     boards = reference.boards
     difference = np.abs(expected.probabilities - actual.probabilities).max(axis=1)
-    allowed = _PROBABILITIES * reference.undecided
-    # Two ways to compute the same numbers show how large the rounding errors of this network are.
+    allowed = _PROBABILITY_TOLERANCE * reference.undecided
+    # Graph and reference compute the same numbers in two ways. Where they differ by no more than is allowed,
+    # the largest difference shows how large the rounding errors of this network are.
     error = float(difference[difference <= allowed].max(initial=0))
     needed = np.maximum(reference.undecided, 4 * error)
     decided, votes_decided = reference.margins > needed, reference.vote_margins > needed
@@ -167,7 +176,7 @@ def _compare(check: str, expected: Outputs, actual: Outputs, reference: Referenc
         apart = np.abs(expected.views - actual.views).max(axis=(1, 2))
         failures["probabilities of views differ"] = ~(apart <= allowed)
     if expected.value is not None and actual.value is not None:
-        closeness = _VALUES * (expected.value.std() + np.abs(expected.value))
+        closeness = _VALUE_TOLERANCE * (expected.value.std() + np.abs(expected.value))
         failures["values differ"] = ~(np.abs(expected.value - actual.value) <= closeness)
     for what, failed in failures.items():
         if failed.any():

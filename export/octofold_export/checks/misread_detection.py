@@ -1,9 +1,9 @@
-"""Detects by games whether a description is wrong: the network then scores more with another reading.
+"""Detects a wrong description of a network by games: another reading then scores more.
 
-Every reading of the cells and of the numbers plays games. Readings that score clearly less than the best one
-stop. The others continue until one is left or all have played enough. The best reading must also score more
-than a player that ignores the board and tries moves in a fixed order. Otherwise the network has learned too
-little for games to decide.
+A reading is a way to encode boards for the network and to interpret its outputs. Every reading plays games.
+Readings that score clearly less than the best one stop. The others continue until one is left or all rounds
+are played. The best reading must also score more than a player that ignores the board and tries moves in a
+fixed order. Otherwise the network has learned too little for games to decide.
 """
 
 from __future__ import annotations
@@ -27,38 +27,47 @@ from octofold_export.description.readings import Reading, flags_of, flags_with_p
 from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
-"""Maximum moves of a game: enough for a network that reads the board to score several times as much."""
+"""Maximum number of moves of a game. In this many moves, a network that reads boards correctly scores several
+times as much as one that does not."""
 _ROUNDS = (4, 12, 48, 192, 768)
-"""Number of games in each round for each remaining reading."""
+"""Number of games that each remaining reading plays in each round."""
 _MOST_MOVES = 2_000_000
-"""Maximum moves of all readings together, some seconds for a small network. The best readings play last."""
+"""Maximum number of moves of all readings together, which take a small network some seconds. If too few moves
+are left for all readings, the best ones play first."""
 _MOST_PRODUCTS = 2.5e11
-"""Maximum of moves times weights: a large network makes fewer moves, but at least `_FEWEST_MOVES`."""
+"""Maximum number of moves multiplied by the number of weights. So a large network makes fewer moves, but at
+least `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
-_TO_LEARN = 48
-"""After a round of this many games, the games stop if the network does not beat a fixed order of moves."""
-_CLEARLY = 3.0  # standard errors by which a reading must lead another one
-_MUCH = 1.4
-"""Factor by which a reading must score more to refute a description. A weak network may play slightly better
-when it is misread."""
-_LEARNED = 4.0  # standard errors by which the best reading must lead a fixed order of moves
+_GAMES_TO_LEAD_FIXED_ORDER = 48
+"""Number of games in the first round after which the best reading must score more than a fixed order of
+moves; otherwise the games stop."""
+_CLEAR_LEAD = 3.0
+"""Minimum lead over another reading that excludes that reading, in standard errors."""
+_REFUTING_RATIO = 1.4
+"""Minimum ratio between the scores of another reading and of the description that refutes the description. A
+weak network may score slightly more when it is misread."""
+_FIXED_ORDER_LEAD = 4.0
+"""Minimum lead of the best reading over a fixed order of moves, in standard errors."""
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
-"""Minimum standard deviation of the logarithm of scores, by number of games: few games may agree by
-chance."""
+"""Minimum standard deviation of the logarithm of scores, by number of games. A few games may have similar
+scores by chance."""
 _SEED = 4
-_CHUNK = 512  # positions in one run of the network
-_NAMED = 3  # maximum readings in a message
-_KEPT = 8  # maximum other readings in the card
+_CHUNK = 512
+"""Number of positions in one run of the network."""
+_NAMED = 3
+"""Maximum number of readings in a message."""
+_KEPT = 8
+"""Maximum number of other readings in the card."""
 _FIXED_ORDER_VALUES = (3.0, 1.0, 0.0, 2.0)
-"""Values of up, right, down and left for the player with a fixed order of moves: up, left, right, down."""
-_TOO_WEAK = "it plays too weakly to tell how it reads the board"
+"""Values of up, right, down and left for the player that tries up, left, right, down in this order."""
+_TOO_WEAK = "the network plays too weakly to show how it reads the board"
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(eq=False)
 class _Player:
-    """The scores so far of a reading, or of the player with a fixed order of moves (None)."""
+    """A reading with its scores so far; a reading of None is the player with a fixed order of moves."""
 
     reading: Reading | None
     scores: list[int] = field(default_factory=list)
@@ -68,16 +77,19 @@ class _Player:
         return float(np.mean(self.scores))
 
     def leads(self, other: _Player) -> bool:
-        """Return whether this player scores clearly more."""
-        return self.lead(other) > (_CLEARLY if other.reading else _LEARNED)
+        """Return whether this player scores clearly more than the other."""
+        return self.lead(other) > (_CLEAR_LEAD if other.reading else _FIXED_ORDER_LEAD)
 
     def lead(self, other: _Player) -> float:
-        """Return by how many standard errors this player scores more."""
+        """Return by how many standard errors this player scores more than the other."""
         (mean, error), (other_mean, other_error) = self._logarithms(), other._logarithms()
         return (mean - other_mean) / float(np.hypot(error, other_error))
 
     def _logarithms(self) -> tuple[float, float]:
-        """Return mean and standard error of the scores' logarithms, so that the best games do not decide."""
+        """Return the mean and the standard error of the logarithms of the scores.
+
+        The logarithm keeps a few very good games from dominating the mean.
+        """
         logarithms = np.log1p(self.scores)
         deviation = max(float(logarithms.std(ddof=1)), _SMALLEST_DEVIATIONS.get(len(self.scores), 0.1))
         return float(logarithms.mean()), deviation / len(self.scores) ** 0.5
@@ -88,8 +100,8 @@ class _Outcome:
     """The result of the games of all readings."""
 
     left: Sequence[_Player]
-    """Readings between which games do not decide; the most usual one is first."""
-    gone: Sequence[_Player]
+    """Players between which the games do not decide; the most usual reading is first."""
+    excluded: Sequence[_Player]
     is_cut_short: bool
 
     @property
@@ -99,27 +111,27 @@ class _Outcome:
 
     @cached_property
     def best(self) -> Reading | None:
-        """The only remaining reading, or the most usual one if all remaining ones scale the numbers alike."""
+        """The only reading left, or the most usual one if all readings left scale the numbers alike."""
         found = [player.reading for player in self.left if player.reading is not None]
         is_clear = self.has_learned and all(found[0].is_like(reading) for reading in found)
         return found[0] if is_clear else None
 
     @property
     def possible(self) -> list[Reading]:
-        """The readings that the user leaves open and games do not refute.
+        """The readings that the user's flags allow and the games do not refute.
 
-        These are remaining readings, or otherwise readings that games cannot distinguish from a remaining
-        one.
+        If no reading left is allowed, these are the allowed readings that games cannot distinguish from one
+        that is left.
         """
         left = [player.reading for player in self.left if player.reading is not None]
-        gone = (player.reading for player in self.gone if player.reading is not None)
+        excluded = (player.reading for player in self.excluded if player.reading is not None)
         return [reading for reading in left if reading.is_possible] or [
-            reading for reading in gone if reading.is_possible and any(map(reading.is_like, left))
+            reading for reading in excluded if reading.is_possible and any(map(reading.is_like, left))
         ]
 
     def player(self, reading: Reading) -> _Player:
         """Return the player of a reading."""
-        return next(player for player in (*self.left, *self.gone) if player.reading is reading)
+        return next(player for player in (*self.left, *self.excluded) if player.reading is reading)
 
 
 def choose_reading(
@@ -132,10 +144,11 @@ def choose_reading(
         network: the trained network.
         weights: the number of its weights.
         report: receives the findings.
-        accept: whether to ignore the games; open fields then take their first value.
+        accept: whether to ignore the result of the games; fields that are not given then get the most usual
+            value.
 
     Raises:
-        NeedsFlags: the user must say more, or another reading plays better.
+        NeedsFlags: the games do not determine every field, or another reading plays better.
         ExportError: the hints contradict the network.
     """
     readings = readings_of(hints, network)
@@ -153,7 +166,7 @@ def choose_reading(
             if best is not None and best.value_sign == 1
             else ""
         )
-        wrong = f"{problem}; change the flags, or publish it as described with --accept"
+        wrong = f"{problem}; change the flags, or add --accept to publish the network as described"
         raise NeedsFlags("; ".join([wrong, *questions]), flags)
     if outcome.best is not None:
         possible = outcome.possible or possible
@@ -163,7 +176,7 @@ def choose_reading(
     evidence = _evidence(outcome, chosen, problem)
     divide_by = chosen.description.reads.divide_by
     if divide_by != 1 and hints.reads.divide_by is None and not accept:
-        divided = f"games suggest its numbers are divided by about {divide_by:g}; confirm by --divide-by"
+        divided = f"games suggest that its input is divided by about {divide_by:g}; confirm with --divide-by"
         questions, asked = [divided, *questions], ["--divide-by", *asked]
     if request:
         why = "games do not decide how it reads the board" if outcome.has_learned else _TOO_WEAK
@@ -176,39 +189,39 @@ def choose_reading(
 
 
 def summary(evidence: Evidence) -> str:
-    """Return the result of the games, as part of a sentence whose subject is the network."""
+    """Return the result of the games in one line, with doubts about it."""
     others = [f"{score:,} with {name}" for name, score in list(evidence.others.items())[:_NAMED]]
     cut_short = ", which were cut short" if evidence.is_cut_short else ""
     doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []
     doubts += [f"warning: {evidence.warning}"] if evidence.warning else []
     return "; ".join(
         [
-            f"it scores {evidence.score:,} points ({', '.join(others)}) in games of at most {LONGEST_GAME} "
-            f"moves{cut_short}",
+            f"the network scores {evidence.score:,} points ({', '.join(others)}) in games of at most "
+            f"{LONGEST_GAME} moves{cut_short}",
             *doubts,
         ]
     )
 
 
 def _problem(outcome: _Outcome, possible: Sequence[Reading]) -> str | None:
-    """Return an error if the games show that all readings that the user allows are wrong."""
+    """Return what is wrong if the games refute all readings that the user's flags allow; otherwise None."""
     if not outcome.has_learned or outcome.possible:
         return None
     described = max((outcome.player(reading) for reading in possible), key=lambda player: player.average)
-    if outcome.left[0].average < _MUCH * described.average:
+    if outcome.left[0].average < _REFUTING_RATIO * described.average:
         return None
-    names = [each.reading.name(possible[0].description) for each in outcome.left if each.reading]
+    names = [player.reading.name(possible[0].description) for player in outcome.left if player.reading]
     return (
-        f"the description seems wrong: with {' or '.join(names[:_NAMED])} it scores "
-        f"{outcome.left[0].average:,.0f} points instead of {described.average:,.0f} (in "
-        f"{len(described.scores)} games or more of at most {LONGEST_GAME} moves, one view)"
+        f"the description seems wrong: with {' or '.join(names[:_NAMED])} the network scores "
+        f"{outcome.left[0].average:,.0f} points instead of {described.average:,.0f} (in at least "
+        f"{len(described.scores)} games of at most {LONGEST_GAME} moves, with one view)"
     )
 
 
 def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Evidence:
     own, best = outcome.player(chosen), outcome.best
     is_shown = best is not None and chosen.is_like(best)
-    every = sorted((*outcome.left, *outcome.gone), key=lambda player: -player.average)
+    every = sorted((*outcome.left, *outcome.excluded), key=lambda player: -player.average)
     others = {
         player.reading.name(chosen.description): round(player.average)
         for player in every
@@ -225,7 +238,7 @@ def _evidence(outcome: _Outcome, chosen: Reading, problem: str | None) -> Eviden
 
 
 def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outcome:
-    """Play until one reading is left, or all have played enough."""
+    """Play rounds of games until one reading is left, all rounds are played, or too few moves are left."""
     fixed_order = _Player(None)
     players = [*map(_Player, readings), fixed_order]
     games = _Games(network, max(reading.description.largest_exponent for reading in readings))
@@ -241,20 +254,21 @@ def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outco
             left += late
             break
         games.play(left, count)
-        best = max((each for each in left if each is not fixed_order), key=lambda player: player.average)
+        best = max((player for player in left if player is not fixed_order), key=lambda each: each.average)
         late = [player for player in late if not best.leads(player)]
-        if 0 < len(late) <= games.fitting(count, most_moves):  # the other half of the moves
+        # The readings above took at most half of the moves that were left.
+        if 0 < len(late) <= games.fitting(count, most_moves):
             games.play(late, count)
             is_cut_short = False
         left = [player for player in players if player in (*left, *late) and not best.leads(player)]
-        if _is_decided(left) or (count >= _TO_LEARN and best.lead(fixed_order) <= 0):
+        if _is_decided(left) or (count >= _GAMES_TO_LEAD_FIXED_ORDER and best.lead(fixed_order) <= 0):
             break
-    gone = [player for player in players if player not in left]
-    return _Outcome(left, gone, is_cut_short and len(left) > 1)
+    excluded = [player for player in players if player not in left]
+    return _Outcome(left, excluded, is_cut_short and len(left) > 1)
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether one possible reading is left, not counting similar scales of its numbers."""
+    """Return whether one reading is left that the flags allow, apart from others with a similar scale."""
     readings = [player.reading for player in playing if player.reading is not None]
     possible = sum(reading.is_possible for reading in readings)
     all_alike = all(readings[0].is_like(reading) for reading in readings)
@@ -262,7 +276,7 @@ def _is_decided(playing: Sequence[_Player]) -> bool:
 
 
 class _Games:
-    """Plays many readings at once: for each move, one batch of positions for each reading of the cells."""
+    """Games of many readings at once, with one batch of positions for each encoding and move."""
 
     def __init__(self, network: Network, largest_exponent: int) -> None:
         self._network = network
@@ -271,13 +285,16 @@ class _Games:
         self._moves_made = 0
 
     def fitting(self, games: int, most_moves: int) -> int:
-        """Estimate how many players can play `games` more games within `most_moves`."""
+        """Estimate how many players can each play `games` more games within a total of `most_moves` moves."""
         if not self._first:
             return most_moves
         return int(max(0, most_moves - self._moves_made) / (games * self._moves_made / self._first))
 
     def play(self, players: Sequence[_Player], games: int) -> None:
-        """Play more games with each player; a game that is stopped counts with its score so far."""
+        """Play `games` more games with each player.
+
+        A game stopped after `LONGEST_GAME` moves counts with its score so far.
+        """
         count = len(players) * games
         episodes = Episodes(_SEED, range(self._first, self._first + count), self._largest_exponent)
         scores = np.zeros(count, np.int64)
@@ -317,8 +334,8 @@ class _Games:
     ) -> Numbers:
         """Return the worth `[N, 4]` of up, right, down and left on boards `[N, 16]`.
 
-        `description` defines the encoding of the boards. `columns` `[N, 4]` gives the positions of the four
-        moves in the output. Afterstate values are multiplied by `signs` `[N, 1]`.
+        `description` defines the encoding of the boards. `columns` `[N, 4]` gives the position of each move's
+        number in the output. Afterstate values are multiplied by `signs` `[N, 1]`.
         """
         evaluate = partial(_in_chunks, network_evaluation(self._network, description))
         if description.answers.width == 4:

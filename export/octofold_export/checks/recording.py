@@ -22,18 +22,25 @@ Report = Callable[[str], None]
 """Receives progress messages, one line each."""
 
 _GAMES_AT_ONCE = 24
-_FEWEST_NEW = 0.005  # share of the wanted boards: games up to tile 8 have few, and would never end
+_FEWEST_NEW = 0.005
+"""Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
+contain few different boards, so that recording would otherwise never end."""
 _REPORT_SECONDS = 10.0
-_OWN = {"up to tile 512": (0, 9), "up to tile 2048": (10, 11), "up to tile 8192": (12, 13), "later": (14, 17)}
-"""Stages of the player's own games: minimum and maximum of a board's largest exponent."""
-
-_FEWEST = 50  # minimum boards of a stage
-_MADE = 2_048
-_EMPTY = 0.25  # approximate share of empty cells
+_STAGES = {
+    "up to tile 512": (0, 9),
+    "up to tile 2048": (10, 11),
+    "up to tile 8192": (12, 13),
+    "later": (14, 17),
+}
+"""Stages of the player's own games by name: minimum and maximum of the largest exponent on a board."""
+_FEWEST_IN_STAGE = 50
+_RANDOM_BOARDS = 2_048
+_EMPTY_SHARE = 0.25
+"""Approximate share of empty cells on random boards."""
 
 
 def silent(_line: str) -> None:
-    """Discard a line; a `Report` that prints nothing."""
+    """Discard a progress message: a `Report` that prints nothing."""
 
 
 def play_boards(
@@ -43,11 +50,11 @@ def play_boards(
     seed: int,
     report: Report,
 ) -> NDArray[np.uint8]:
-    """Record `[count, 16]` different boards from whole games of `player`.
+    """Record different boards `[count, 16]` from complete games of `player`.
 
-    Plays games in rounds until they contain enough different boards, and draws `count` of them at random, so
-    that all stages keep their true proportion. The same player, seed and count give the same boards. There
-    are fewer boards if short games hardly contain new ones.
+    The player plays rounds of games until they contain enough different boards. Then `count` of them are
+    drawn at random, so that each stage of the game has its true share. The same player, seed and count give
+    the same boards. There are fewer boards if further games add hardly any new ones.
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite, or its games contain fewer
@@ -63,13 +70,16 @@ def play_boards(
             boards.append(episodes.boards)
             try:
                 episodes.step(player.next_moves(episodes.boards))
-            except IllegalMoveError as error:  # only NaN makes an illegal move
+            except IllegalMoveError as error:  # a graph chooses illegal moves only if its numbers are NaN
                 raise ExportError(
                     f"the graph answers a board with numbers that are not finite ({error})"
                 ) from error
             if time.monotonic() - told > _REPORT_SECONDS:
                 told = time.monotonic()
-                report(f"{first_game} games played; the longest of the next is at move {len(boards):,}")
+                report(
+                    f"{first_game} games played; the longest of the next {_GAMES_AT_ONCE} games is at move "
+                    f"{len(boards):,}"
+                )
         together = np.unique(np.concatenate([seen, *boards]), axis=0)
         new, seen = len(together) - len(seen), together
         first_game += _GAMES_AT_ONCE
@@ -84,7 +94,7 @@ def play_boards(
 
 
 def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
-    """Read boards `[M, 16] uint8` from an .npy file, in random order, without those that have no legal move.
+    """Read boards `[M, 16] uint8` with legal moves from an .npy file, in random order.
 
     Raises:
         ExportError: the file is missing or contains another array, a board has an exponent above
@@ -95,7 +105,7 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
             boards: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
-    except (ValueError, EOFError, MemoryError) as error:  # a damaged header may ask for any size
+    except (ValueError, EOFError, MemoryError) as error:  # a damaged header may declare a huge array
         raise ExportError(f"{file}: not an .npy file") from error
     try:
         checked = check_boards(boards, largest_exponent)
@@ -110,35 +120,36 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
 
 
 def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
-    """Return the positions that the network evaluates for `boards`: one random view of each board.
+    """Return positions `[M, 16]` that the network evaluates for `boards`: a random view of each board.
 
-    For an afterstate network, these are afterstates of legal moves.
+    For an afterstate network, they are random views of afterstates.
     """
     random = np.random.default_rng(1)
-    asked = boards
+    evaluated = boards
     if description.answers.kind == "afterstate_value":
         after, _, legal = afterstates(boards)
         known = after[legal & (after.max(axis=2) <= description.largest_exponent)]
-        asked = random.permutation(known)[: len(boards)]
-    views = np.array(VIEWS[symmetries])[random.integers(symmetries, size=len(asked))]
-    return np.take_along_axis(asked, CELLS[views], axis=1)
+        evaluated = random.permutation(known)[: len(boards)]
+    views = np.array(VIEWS[symmetries])[random.integers(symmetries, size=len(evaluated))]
+    return np.take_along_axis(evaluated, CELLS[views], axis=1)
 
 
 def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
-    """Make boards `[M, 16]` for every stage of a game, by name: from `own` games, late and random boards.
+    """Make boards `[M, 16]` for every stage of a game, by the name of the stage.
 
-    The share of equal moves over all boards of a player's games hides the late boards, which are few but
-    decide a good game. Late boards contain a 16384 and a 32768 in random cells; a network without these tiles
-    gets none.
+    The stages are those of the player's `own` games, random boards, and late boards, which contain a 16384
+    and a 32768 in random cells. Late boards are few in a player's games but decide good ones, so they are
+    measured separately. There are none for a network that does not read these tiles.
     """
     largest = own.max(axis=1)
-    found = {
-        f"own games, {name}": own[(low <= largest) & (largest <= high)] for name, (low, high) in _OWN.items()
+    by_stage = {
+        f"own games, {name}": own[(low <= largest) & (largest <= high)]
+        for name, (low, high) in _STAGES.items()
     }
     if largest_exponent >= 15:
-        found["late boards: a 16384 and a 32768"] = _late(np.random.default_rng(seed))
-    found["random boards"] = random_boards(largest_exponent, seed + 1)
-    return {name: boards for name, boards in found.items() if len(boards) >= _FEWEST}
+        by_stage["late boards: a 16384 and a 32768"] = _late(np.random.default_rng(seed))
+    by_stage["random boards"] = random_boards(largest_exponent, seed + 1)
+    return {name: boards for name, boards in by_stage.items() if len(boards) >= _FEWEST_IN_STAGE}
 
 
 def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
@@ -147,16 +158,16 @@ def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
 
 
 def _random(random: np.random.Generator, largest_exponent: int) -> NDArray[np.uint8]:
-    boards = random.integers(1, largest_exponent + 1, (_MADE, 16)).astype(np.uint8)
-    boards[random.random(boards.shape) < _EMPTY] = 0
+    boards = random.integers(1, largest_exponent + 1, (_RANDOM_BOARDS, 16)).astype(np.uint8)
+    boards[random.random(boards.shape) < _EMPTY_SHARE] = 0
     return boards
 
 
 def _late(random: np.random.Generator) -> NDArray[np.uint8]:
     boards = _random(random, 13)
-    cells = random.permuted(np.tile(np.arange(16), (_MADE, 1)), axis=1)
+    cells = random.permuted(np.tile(np.arange(16), (_RANDOM_BOARDS, 1)), axis=1)
     for place, exponent in enumerate((14, 15)):
-        boards[np.arange(_MADE), cells[:, place]] = exponent
+        boards[np.arange(_RANDOM_BOARDS), cells[:, place]] = exponent
     return _playable(boards)
 
 

@@ -1,7 +1,7 @@
-"""Computes the expected answers of a folded graph by the trained network itself, view by view.
+"""Computes the expected answers of a folded graph with the trained network itself, view by view.
 
-The computation shares no code with the graph. The network runs as it was trained, numpy encodes the input,
-the game's rules give legality and afterstates, and views are made one by one.
+The computation shares no code with the graph. The network runs unchanged, numpy encodes its input and makes
+the views, and the game's rules give legal moves and afterstates.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
 
 _TIE_OF_SPREAD = 2.0**-16
-_TIE_OF_SIZE = 2.0**-20  # some rounding errors of float32
-_DIGITS = 3  # significant digits of the temperature
-_REDUCED_MARGIN = 0.1  # minimum lead in probability; a smaller one may be one step of 8 bits
-_UNDECIDED = 1e-4  # share of probabilities, or of the spread of values: some hundred rounding errors
-_ROUNDING = 32 * float(np.finfo(np.float32).eps)  # relative to the largest score of a board
+_TIE_OF_SIZE = 2.0**-20
+"""Part of the tie that grows with the size of the values: a few rounding errors of float32."""
+_DIGITS = 3
+"""Number of significant digits of the temperature and the tie."""
+_REDUCED_MARGIN = 0.1
+"""Minimum lead in probability in a reduced precision. A smaller lead may be a single step of 8 bits."""
+_UNDECIDED = 1e-4
+"""Minimum lead in probability, or as a share of the spread of values: some hundred rounding errors."""
+_ROUNDING = 32 * float(np.finfo(np.float32).eps)
+"""Rounding error as a share of the largest score of a board."""
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
@@ -35,12 +40,12 @@ Evaluate = Callable[[NDArray[np.uint8]], Numbers]
 
 @dataclass(frozen=True)
 class PlainHead:
-    """The head of a graph in numpy: the counterpart of `heads.head`."""
+    """A head in numpy, as the counterpart of `heads.Head` in a graph."""
 
     description: Description
     evaluate: Evaluate
     spread: Spread
-    """The typical distance between the scores."""
+    """The typical distance between the network's answers for the moves of a board."""
 
     @property
     def is_policy(self) -> bool:
@@ -48,7 +53,7 @@ class PlainHead:
         return self.description.answers.kind.startswith("policy")
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """Return the scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
+        """Return the scores `[N, 4]` of boards `[N, 16]` on one view, by the moves of the board itself."""
         answers = self.description.answers
         if answers.kind == "afterstate_value":
             return self._reward_plus_value(boards, symmetry)
@@ -79,27 +84,30 @@ def plain_head(description: Description, evaluate: Evaluate, spread: Spread | No
 
 @dataclass(frozen=True)
 class Reference:
-    """Answers for N boards, and how much rounding errors may change them."""
+    """Expected answers for N boards, with the leads of their choices.
+
+    All leads are relative to the spread of the network's answers.
+    """
 
     boards: NDArray[np.uint8]
     answers: Outputs
     margins: Numbers
-    """[N]: the smallest lead among the decisions behind the move: of the winner, and with `vote` of each
-    view."""
+    """`[N]`: the lead of the chosen move over the second best. With rule `vote`, it is at most the smallest
+    lead in a view."""
     vote_margins: Numbers
-    """[N]: the smallest lead among the votes of the views."""
+    """`[N]`: the smallest lead, over all views, of a view's best move over its second best."""
     undecided: Numbers
-    """[N]: rounding errors decide a choice with a smaller lead. They grow with the largest number of the
-    board. All leads are relative to the spread of the answers."""
+    """`[N]`: the lead up to which rounding errors may decide. It grows with the largest score of the
+    board."""
 
     def first(self, count: int) -> Reference:
-        """Return the answers for the first boards."""
+        """Return the reference for the first `count` boards."""
         answers = self.answers.first(count)
         margins = self.margins[:count], self.vote_margins[:count], self.undecided[:count]
         return Reference(self.boards[:count], answers, *margins)
 
     def for_reduced_precision(self) -> Reference:
-        """Return the same answers with larger margins, because a reduced precision has more ties."""
+        """Return the same answers with a larger `undecided`, because a reduced precision has more ties."""
         return replace(self, undecided=np.maximum(self.undecided, _REDUCED_MARGIN))
 
 
@@ -110,7 +118,10 @@ def reference_answers(
     symmetries: int,
     evaluate_value: Evaluate | None = None,
 ) -> Reference:
-    """Return the answers of `head`, and of a value head, for boards `[N, 16]`."""
+    """Compute the expected answers of `head` for boards `[N, 16]`.
+
+    `evaluate_value` computes the values of a value head; None if the network has none.
+    """
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
     scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
@@ -146,7 +157,10 @@ def reference_answers(
 
 
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
-    """Make an evaluator of `network`, with inputs and outputs as in `description`, or another `output`."""
+    """Make an evaluator that runs `network` with the input and the output of `description`.
+
+    `output` names another output to return.
+    """
     reads, output = description.reads, output or description.answers.output
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
@@ -175,7 +189,10 @@ def softmax(scores: Numbers) -> Numbers:
 
 
 def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
-    """Return the lead `[...]` of the best legal move of `[..., 4]`; infinite if it is the only one."""
+    """Return the lead `[...]` of the best legal move over the second best, for scores `[..., 4]`.
+
+    It is infinite if only one move is legal.
+    """
     ranked = np.sort(np.where(legal, scores, -np.inf), axis=-1)
     with np.errstate(invalid="ignore"):
         margins: Numbers = ranked[..., 3] - ranked[..., 2]
@@ -183,10 +200,10 @@ def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
 
 
 def measured_spread(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8]) -> Spread:
-    """Measure the spread on `boards` `[M, 16]`, without turning them.
+    """Measure the spread of a network's answers on `boards` `[M, 16]`, with one view.
 
-    The temperature of values is the median over boards of the standard deviation of the legal moves. A tie is
-    small compared to it, and as large as the rounding errors of the network's numbers.
+    For values, the temperature is the median over the boards of the standard deviation between legal moves.
+    The tie is a small share of this deviation, plus a few rounding errors of the network's numbers.
     """
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]

@@ -1,4 +1,4 @@
-"""Runs a folded graph with onnxruntime, for calibration games and for the checks before publishing."""
+"""Runs a folded graph with onnxruntime: for the games that give calibration boards, and for all checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.sessions import new_session
 
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
-_BATCH = 64  # boards in a run; larger batches exceed the processor's caches
+_BATCH = 64
+"""Number of boards in one run of the graph; larger batches exceed the processor's caches."""
 _cores = cache(usable_cores)
 
 
@@ -34,11 +35,11 @@ class Outputs:
     votes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
     views: NDArray[np.float32] | None = None
-    """None if the graph has no output `views`."""
+    """The probabilities `[N, V, 4]` of each view; None if the graph has no output `views`."""
     value: NDArray[np.float32] | None = None
 
     def first(self, count: int) -> Outputs:
-        """Return the outputs of the first boards."""
+        """Return the outputs for the first `count` boards."""
         views = None if self.views is None else self.views[:count]
         value = None if self.value is None else self.value[:count]
         always = self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count]
@@ -46,14 +47,16 @@ class Outputs:
 
 
 class Mover(Protocol):
-    """An interface of players that make moves and need no name."""
+    """The interface of a player without a name, such as a graph."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """Return a legal move for each board: `[N]` for boards `[N, 16]`."""
 
 
 class FoldedGraph:
-    """A folded graph on the CPU, with its external tensors by name. It is also a `Player`.
+    """A folded graph that onnxruntime runs on the CPU. It implements `Player`.
+
+    `tensors` are its external tensors by name.
 
     Raises:
         ExportError: onnxruntime cannot load the graph.
@@ -70,7 +73,7 @@ class FoldedGraph:
         options.add_external_initializers(list(tensors), values)
         try:
             self._session = new_session(model, options)
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions share only this base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
 
@@ -93,17 +96,17 @@ class FoldedGraph:
         return moves
 
     def _answers(self, boards: NDArray[np.uint8], batch: int) -> dict[str, Any]:
-        """Return the outputs by name; a graph for moves alone has one."""
+        """Return the outputs by name; a graph for moves alone has the single output `move`."""
         try:
             parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
-            # A run is too short for several threads, so each thread takes other parts.
+            # One run is too short to be shared by threads, so each thread runs whole batches.
             threads = min(_cores(), len(parts))
             if threads > 1:
                 with ThreadPoolExecutor(threads) as pool:
                     runs = list(pool.map(self._run, parts))
             else:
                 runs = list(map(self._run, parts))
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions share only this base class
             raise ExportError(f"onnxruntime cannot run the folded graph: {first_line(error)}") from error
         outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
         return dict(zip(self._names, outputs, strict=True))

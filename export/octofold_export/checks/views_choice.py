@@ -1,7 +1,8 @@
 """Chooses by games how many views of a board a network sees.
 
-Eight views help a network that has learned from turned and mirrored boards. A network that knows one view
-answers the others at random, so voting over all of them halves its score. Only games tell the two apart.
+Eight views help a network that has learned from turned and mirrored boards. A network that has learned from
+one view answers at random on the others, so a vote over all views halves its score. Only games distinguish
+the two kinds of network.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ Scores = NDArray[np.float64]
 
 MOST_SECONDS = 120.0
 _ROUNDS = (8, 24, *[32] * 7)
-"""Number of games in each round. The first is small, because a strong network plays long games."""
+"""Number of games in each round. The first round is short, because a strong network plays long games."""
 _FEWEST_MOVES = 128
-"""Minimum moves for scores of unfinished games to be meaningful."""
+"""Minimum number of moves after which the scores of unfinished games are compared."""
 _SEED = 4
 _LARGEST_LOSS = 0.02
-_Z = 1.96  # standard errors in half of a 95% interval
+_Z = 1.96
+"""Half the width of a 95% interval, in standard errors."""
 
 
 @dataclass(frozen=True, order=True)
 class Way:
-    """A number of views and a decision rule."""
+    """A way to use views: their number and the decision rule."""
 
     symmetries: int
     rule: Rule
@@ -54,12 +56,14 @@ def choose_way(
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Way, Alternatives | None]:
-    """Play the same games in every way, and choose the fewest views that lose nothing.
+    """Let the players of all ways play the same games, and choose the fewest views that lose nothing.
 
-    A way loses nothing if its paired 95% interval against the best way includes zero, and if it loses less
-    than 2% of the best average. Ways that are clearly worse stop early, and all stop after `most_seconds`. If
-    the first games are not over by then, the scores after the same number of moves decide. Returns the
-    choice, and the scores of the other ways.
+    A way loses nothing if the 95% interval of its paired difference to the best way includes zero, and if its
+    average is less than 2% below the best. Ways that are clearly worse stop early, and all stop after
+    `most_seconds`. If the first round has not ended by then, the scores after the same number of moves
+    decide.
+
+    Returns the chosen way, and the scores of the other ways; None if the time did not suffice for scores.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -72,15 +76,18 @@ def choose_way(
         reached, moves = play_match(left, range(first, first + size), largest_exponent, lambda: clock() > end)
         if moves is not None:
             if number:
-                break  # the finished rounds decide
+                break  # the scores of the finished rounds decide
             if moves < _FEWEST_MOVES:
-                report(f"  only {moves} moves in {most_seconds:.0f} s, so the network sees 1 view of a board")
+                report(
+                    f"  only {moves} moves in {most_seconds:.0f} s are too few to compare scores; the graph "
+                    "sees 1 view of a board"
+                )
                 return Way(1, "vote"), None
-            report(f" the time is over before the games are; the scores after {moves} moves decide")
+            report(f"  time ran out before the games ended; the scores after {moves} moves decide")
             return _chosen(reached, reached, report, moves)
         scores |= {way: np.concatenate([scores.get(way, np.empty(0)), reached[way]]) for way in left}
         best = _best(scores, len(scores[next(iter(left))]))
-        for way in list(left) if number else ():  # the first games are too few to exclude a way
+        for way in list(left) if number else ():  # the first round is too short to exclude a way
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
                 del left[way]
@@ -92,9 +99,9 @@ def choose_way(
 def play_match(
     players: Mapping[Way, Mover], games: range, largest_exponent: int, is_late: Callable[[], bool]
 ) -> tuple[dict[Way, Scores], int | None]:
-    """Play the same games with several players, move by move, until they end or it is late.
+    """Play the same games with several players, move by move, until they end or `is_late` returns true.
 
-    Returns the scores, and None or the number of moves after which it was late.
+    Returns the scores, and the number of moves made when `is_late` stopped the games; None if they ended.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -136,7 +143,7 @@ class _Games:
             return
         try:
             ended = self._episodes.step(self._player.next_moves(self._episodes.boards))
-        except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
+        except IllegalMoveError as error:  # a graph chooses illegal moves only if its numbers are NaN
             raise ExportError(
                 f"the network answers a board with numbers that are not finite ({error})"
             ) from error
@@ -145,7 +152,7 @@ class _Games:
 
 
 def _best(scores: Mapping[Way, Scores], games: int) -> Way:
-    """Return the way with the best average among those with all games, preferring fewer views."""
+    """Return the way with the best average among those that played all `games`; of equals, fewer views."""
     full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
     return min(full, key=lambda way: (-full[way], way))
 
@@ -160,7 +167,7 @@ def _chosen(
     def good_enough(way: Way) -> bool:
         interval = _interval(scores[way] - scores[best])
         covers = interval is None or interval[0] <= 0 <= interval[1]
-        # Averages of stopped games depend on the times of large merges.
+        # Averages of unfinished games vary with the moment of the last large merge, so they are not compared.
         return covers and (moves is not None or float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average)
 
     chosen = min(
@@ -197,7 +204,7 @@ def _named(scores: Scores) -> str:
 
 
 def _interval(values: Scores) -> Interval | None:
-    """Return the normal 95% interval of the average; None if it is not known."""
+    """Return the normal 95% interval of the average; None for fewer than two values."""
     if len(values) < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

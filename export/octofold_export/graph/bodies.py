@@ -1,10 +1,10 @@
-"""The body of a network behind the encoding of its input, as the evaluator of a folded graph.
+"""The evaluator of any described network: it encodes views as the network's input, and runs its body.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
                                                               `---> value head --> VIEW_VALUES [N * V]
 
-A body is an ONNX model with one input, a free batch size, and one output or, with a value head, two. Its
-nodes are copied into the graph under a prefix.
+A body is an ONNX model with one input and a free batch size. It has one output, or two with a value head. Its
+nodes are copied into the folded graph, with a prefix before their names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from octofold_export.description.description import COLUMNS_FIRST, Description, 
 from octofold_export.graph.builder import GraphBuilder
 
 VIEW_VALUES = "view_values"
-"""The tensor `[N * V] float32` of a value head, in the graph of a network that has one."""
+"""Name of the tensor `[N * V] float32` with the value head's answer for each view."""
 EXPONENT_CODES = 256
-"""Number of codes in the encoding: all of uint8, so that no exponent crashes the runtime."""
+"""Number of codes in the table of an encoding: one for each uint8, so that no cell is outside of the
+table."""
 
 
 def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
-    """Encode `[M, 16] int32` exponents, in the network's order of cells, as its input.
+    """Encode exponents `[M, 16] int32`, whose cells are in the network's order, as its input.
 
-    Larger exponents than `largest_exponent` count as it. A table of 256 codes encodes every kind with one
-    Gather.
+    Exponents above `largest_exponent` count as `largest_exponent`. One Gather from a table of 256 codes
+    encodes the cells, for every kind of input.
     """
     exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)
     if reads.planes is None:
@@ -50,13 +51,13 @@ def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int)
 
 @dataclass(frozen=True, eq=False)
 class DescribedBody:
-    """Implements `heads.GraphEvaluator`."""
+    """A network as a `heads.GraphEvaluator`: its body with the encoding of `description`."""
 
     body: onnx.ModelProto
     description: Description
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Evaluate exponents `[N, P] int32`; returns `[N * V, 1, numbers]`, as `heads.GraphEvaluator`."""
+        """Evaluate exponents `[N, P] int32`; returns `[N * V, 1, numbers]`, as in `heads.GraphEvaluator`."""
         reads, answers = self.description.reads, self.description.answers
         seen = views[:, COLUMNS_FIRST] if reads.cells == "columns" else views
         rows = cells

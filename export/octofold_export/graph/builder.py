@@ -1,4 +1,4 @@
-"""A thin layer over onnx.helper, to write a graph as a sequence of expressions."""
+"""A thin layer over onnx.helper to write a graph as a sequence of Python expressions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from onnx import compose, helper, numpy_helper
 from octofold_export.errors import ExportError
 
 OPSET = 18
-"""The opset of graphs. onnxruntime 1.14 and later can read it. A newer one is used only if a network's body
-needs it: onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
+"""ONNX opset of folded graphs, which onnxruntime 1.14 and later can read. A newer opset is used only if a
+network's body needs it, because onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
 IR_VERSION = 8
 
 
 class GraphBuilder:
-    """Collects constants and nodes. Every method returns the name of the tensor that it makes."""
+    """A graph under construction: its constants and nodes.
+
+    A method that adds a constant or a node returns the name of the new tensor.
+    """
 
     def __init__(self, constants: Iterable[onnx.TensorProto] = ()) -> None:
-        """Start with the `constants` of another graph; others get names of their own."""
+        """Start with the `constants` of another graph; new constants get a prefix so that names differ."""
         self._nodes: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in constants}
         self._own = "own/" if self._constants else ""
@@ -52,7 +55,10 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Prefix the names of nodes, and of constants that do not exist without the prefix."""
+        """Add the prefix `name/` to the names of nodes and of new constants.
+
+        A constant that exists without the prefix is used again.
+        """
         self._scope = f"{name}/"
         try:
             yield
@@ -60,9 +66,9 @@ class GraphBuilder:
             self._scope = ""
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
-        """Refer to a vector in the external file `tensor_file(name)`, because it is too large for the model.
+        """Refer to a vector in the external file `tensor_file(name)`, for vectors too large for the model.
 
-        The model contains its digest, so that other values give another model.
+        The model contains the digest of the vector, so that two models with different values differ.
         """
         self._claim(name)
         tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=values.shape)
@@ -90,10 +96,10 @@ class GraphBuilder:
         return output
 
     def graft(self, body: onnx.ModelProto, source: str, prefix: str) -> Sequence[str]:
-        """Append all nodes of `body`, a model with one input, and return its outputs.
+        """Append all nodes of `body`, a model with one input, and return the names of its outputs.
 
-        `source` becomes its input.
-        Its names get the `prefix`. Its opset must be `OPSET` or newer and becomes the opset of the model.
+        The tensor `source` becomes the input of the body, and all names of the body get the `prefix`. The
+        opset of the body must be `OPSET` or newer, and becomes the opset of the model.
         """
         for opset in body.opset_import:
             domain = "" if opset.domain == "ai.onnx" else opset.domain
@@ -102,7 +108,8 @@ class GraphBuilder:
         grafted = onnx.GraphProto()
         grafted.CopyFrom(body.graph)
         _forget_inner_shapes(grafted)
-        # Graphs inside nodes read these constants; `compose` knows their new names only after those graphs.
+        # `compose` renames the graphs inside nodes before it renames the constants that they read. So the
+        # constants are renamed here and given to it as a map.
         constants = {}
         for tensor in grafted.initializer:
             old = tensor.name
@@ -118,15 +125,18 @@ class GraphBuilder:
         return [output.name for output in grafted.output]
 
     def any(self, conditions: str, axis: int, output: str) -> str:
-        """Append a logical "or" along an axis. onnxruntime has no reduction of bool for GPUs."""
+        """Append a logical "or" along an axis, as a sum of integers.
+
+        onnxruntime has no reduction of bool for GPUs.
+        """
         numbers = self.add("Cast", [conditions], f"{output}_numbers", to=onnx.TensorProto.INT32)
         count = self.add("ReduceSum", [numbers, self.integers(axis)], f"{output}_count", keepdims=0)
         return self.add("Cast", [count], output, to=onnx.TensorProto.BOOL)
 
     def constant_rows(self, constant: str, first: int, end: int, output: str) -> str:
-        """Take rows `first:end` of a constant, or the constant itself for all rows.
+        """Append a slice `first:end` of a constant's rows, or return the constant itself for all rows.
 
-        Runtimes do this once, while loading.
+        Runtimes compute the slice once, while loading.
         """
         if first == 0 and end == self._constants[constant].dims[0]:
             return constant
@@ -142,7 +152,8 @@ class GraphBuilder:
             ExportError: the model does not comply, for example because of the network's body.
         """
         graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
-        # The checker requires the external files, so inputs of the same shapes replace their tensors.
+        # The checker would read the external files, which do not exist yet. So inputs of the same shapes
+        # stand for the external tensors during the check.
         for tensor in self._external:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         model = helper.make_model(
@@ -175,13 +186,16 @@ def inputs_of(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _forget_inner_shapes(graph: onnx.GraphProto) -> None:
-    """Remove the declared shapes in the graphs inside nodes; their symbols may mean another size here."""
+    """Remove the declared shapes in the graphs inside nodes.
+
+    Symbols in them, such as `N`, may stand for another size in the graph around them.
+    """
     for node in graph.node:
         for attribute in node.attribute:
             graphs = [attribute.g] if attribute.HasField("g") else []
             for inner in (*graphs, *attribute.graphs):
                 del inner.value_info[:]
                 for output in inner.output:
-                    if output.type.HasField("tensor_type"):  # a sequence, as of nn.EmbeddingBag, has no shape
+                    if output.type.HasField("tensor_type"):  # sequences, as in nn.EmbeddingBag, have no shape
                         output.type.tensor_type.ClearField("shape")
                 _forget_inner_shapes(inner)

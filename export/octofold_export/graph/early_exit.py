@@ -1,14 +1,14 @@
-"""Makes the graph for moves alone: it answers `move` like the full graph, with less arithmetic.
+"""Makes the graph for moves alone, whose only output is `move`, computed with less arithmetic.
 
-Nodes that only other outputs need are left out. If eight views vote, five equal votes decide the move.
+It plays like the full graph without the nodes of other outputs. If eight views vote, five equal votes decide.
 Therefore the graph runs five views of every board, and the other three views only of undecided boards:
 
     boards --5 views--> scores --all votes equal?--> move
                           `--undecided--3 views--> scores --decision--> move
 
-Undecided boards are decided as in the full graph, over all eight views. Boards with one legal move get no
-special treatment, because they are 1 in 8,000. The graph is published without weights, because it shares them
-with the full graph.
+For undecided boards, all eight views vote as in the full graph. Boards with one legal move are not treated
+separately, because only 1 in 8,000 is one. The graph is published without weights, because it shares those of
+the full graph.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from octofold_export.graph.heads import Head
 
 _VOTERS = 8
 _ENOUGH = 5
-"""Number of equal votes that decide."""
+"""Number of equal votes that decide the move: more than half of the views."""
 
 
-def moves_graph(head: Head, rule: Rule, symmetries: int, whole: onnx.ModelProto) -> onnx.ModelProto | None:
-    """Make the graph that answers `move` alone, without the initializers of the `whole` graph.
+def moves_graph(head: Head, rule: Rule, symmetries: int, full: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Make the graph with the single output `move`, without the initializers that the `full` graph has.
 
-    Returns None if it would save little, because no eight views vote and the graph unpacks no tables.
+    Returns None if the graph would save little: if it does not vote over eight views, and unpacks no tables.
     """
     in_stages = rule == "vote" and symmetries == _VOTERS
-    if not in_stages and not any(UNPACKED_TABLES in node.output for node in whole.graph.node):
+    if not in_stages and not any(UNPACKED_TABLES in node.output for node in full.graph.node):
         return None
-    graph = GraphBuilder(whole.graph.initializer)
+    graph = GraphBuilder(full.graph.initializer)
     cells = graph.add("Cast", [BOARDS.name], "cells", to=TensorProto.INT32)
     legal = legality(graph, cells)
     if in_stages:
@@ -45,15 +45,15 @@ def moves_graph(head: Head, rule: Rule, symmetries: int, whole: onnx.ModelProto)
         scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
         decide(graph, scores, head.merge(graph, scores, with_views=False), legal, rule)
     model = graph.model([value_info(BOARDS, symmetries)], [value_info(MOVE, symmetries)], "octofold")
-    return _without(model, {tensor.name for tensor in whole.graph.initializer})
+    return _without(model, {tensor.name for tensor in full.graph.initializer})
 
 
-def with_weights(alone: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the graph for moves alone with the initializers of the full graph, as a server runs it."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(alone)
-    whole.graph.initializer.extend(model.graph.initializer)
-    return whole
+def with_weights(moves_only: onnx.ModelProto, full: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the graph for moves alone with the initializers of the `full` graph, as a server runs it."""
+    complete = onnx.ModelProto()
+    complete.CopyFrom(moves_only)
+    complete.graph.initializer.extend(full.graph.initializer)
+    return complete
 
 
 def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> None:
@@ -82,19 +82,19 @@ def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> 
 
 
 def _without(model: onnx.ModelProto, published: set[str]) -> onnx.ModelProto:
-    """Return the nodes that the move needs, with their constants that are not `published`."""
+    """Return a model of the nodes that the output `move` needs, without the `published` constants."""
     needed = {MOVE.name}
     nodes = []
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             needed.update(inputs_of(node))
             nodes.append(node)
-    constants = [each for each in model.graph.initializer if each.name in needed - published]
-    alone = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
-    alone.opset_import.extend(model.opset_import)
-    alone.graph.name = model.graph.name
-    alone.graph.input.extend(model.graph.input)
-    alone.graph.output.extend(model.graph.output)
-    alone.graph.node.extend(reversed(nodes))
-    alone.graph.initializer.extend(constants)
-    return alone
+    constants = [tensor for tensor in model.graph.initializer if tensor.name in needed - published]
+    moves_only = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    moves_only.opset_import.extend(model.opset_import)
+    moves_only.graph.name = model.graph.name
+    moves_only.graph.input.extend(model.graph.input)
+    moves_only.graph.output.extend(model.graph.output)
+    moves_only.graph.node.extend(reversed(nodes))
+    moves_only.graph.initializer.extend(constants)
+    return moves_only

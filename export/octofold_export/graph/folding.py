@@ -3,8 +3,9 @@
     boards [N, 16] --cast--> cells --head--> scores [N, V, 4] --mask--> --merge--> --decide--> move [N]
                                `--------------legality--> legal [N, 4] ---^
 
-The evaluator encodes the views and runs the network's body. The head arranges its answers by move. All
-networks, rules and precisions share this assembly.
+The head turns the network's outputs on V views of a board into a score of each move. The merge combines the
+views. The decision counts their votes and breaks ties. All networks, rules and precisions share this
+assembly.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def fold(
 ) -> onnx.ModelProto:
     """Make the graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
-    The outputs are those of `octofold_game.contract.graph`. `with_views` adds `views`, and `value_scale` adds
-    `value`, multiplied by it, which needs a network with a value head. `symmetries` is the number of views, a
-    key of `VIEWS`.
+    The outputs are those of `octofold_game.contract.graph`. `with_views` adds the output `views`.
+    `value_scale` adds the output `value` of a network with a value head, multiplied by `value_scale`.
+    `symmetries` is the number of views, a key of `VIEWS`.
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", [contract.BOARDS.name], "cells", to=TensorProto.INT32)
@@ -58,7 +59,7 @@ def fold(
 
 
 def value_info(tensor: contract.Tensor, symmetries: int) -> onnx.ValueInfoProto:
-    """The ONNX description of a tensor of the contract, for a number of views."""
+    """Return the ONNX declaration of a tensor of the contract, for `symmetries` views."""
     shape: list[int | str | None] = ["N", *(symmetries if size < 0 else size for size in tensor.shape)]
     return make_tensor_value_info(tensor.name, np_dtype_to_tensor_dtype(tensor.dtype), shape)
 
@@ -81,7 +82,7 @@ def legality(graph: GraphBuilder, cells: str) -> str:
 
 
 def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each move, the cells that tiles move into and the cells that they move from: `[4, 12]` each."""
+    """Return the cells that tiles move into and the cells that they move from, by move: `[4, 12]` each."""
     board = np.arange(16).reshape(4, 4)
     up, left = (board[:-1].ravel(), board[1:].ravel()), (board[:, :-1].ravel(), board[:, 1:].ravel())
     pairs = np.array([up, left[::-1], up[::-1], left], np.int64)  # up, right, down, left
@@ -89,20 +90,17 @@ def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
-    """Make the scores `[N, V, 4]` of moves hugely negative where `legal` `[N, 4]` is false."""
+    """Replace the scores `[N, V, 4]` of illegal moves, where `legal` `[N, 4]` is false, by -1e30."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
     illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
     return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
 
 def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> str:
-    """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
+    """Add the outputs for masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
-    Returns the move `[N] int8`.
-
-    The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
-    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves within
-    one tie of the best count as equal; the first of them in the order up, right, down, left wins.
+    Returns the move `[N] int8`. Rule `vote` plays the move with the most votes, and breaks ties by worth.
+    Rule `mean` plays the move with the largest worth. `_break_ties` decides between moves of equal worth.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
@@ -110,20 +108,38 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
         every_view = graph.add("Unsqueeze", [zero_if_illegal, graph.integers(1)], "legal_float_views")
         graph.add("Mul", [merged.views, every_view], contract.VIEWS.name)
 
-    favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
-    moves = graph.constant("moves", np.arange(4))
-    ballots = graph.add("Equal", [favourite, moves], "ballots")
-    ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
-    counted = graph.add("ReduceSum", [ballots_float, graph.integers(1)], "counted", keepdims=0)
-    valid = graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
-    graph.add("Cast", [valid], VOTES.name, to=TensorProto.UINT8)
+    votes = _count_votes(graph, scores, zero_if_illegal)
+    graph.add("Cast", [votes], VOTES.name, to=TensorProto.UINT8)
 
     worth = merged.worth
     if rule == "vote":
-        most = graph.add("ReduceMax", [valid, graph.integers(1)], "most_votes", keepdims=1)
-        leads = graph.add("Equal", [valid, most], "leads")
+        most = graph.add("ReduceMax", [votes, graph.integers(1)], "most_votes", keepdims=1)
+        leads = graph.add("Equal", [votes, most], "leads")
         loser = graph.constant("loser", np.array(-np.inf, np.float32))
         worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
+    best = _break_ties(graph, worth, merged)
+    running = graph.any(legal, 1, "running")
+    over = graph.constant("over", np.array(-1))
+    played = graph.add("Where", [running, best, over], "played")
+    return graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)
+
+
+def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
+    """Count the views that vote for each move, `[N, 4] float32`: each view votes for its best legal move."""
+    favorite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
+    moves = graph.constant("moves", np.arange(4))
+    ballots = graph.add("Equal", [favorite, moves], "ballots")
+    ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
+    counted = graph.add("ReduceSum", [ballots_float, graph.integers(1)], "counted", keepdims=0)
+    return graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
+
+
+def _break_ties(graph: GraphBuilder, worth: str, merged: Merged) -> str:
+    """Choose the move `[N]` with the largest worth `[N, 4]`, and break ties by a fixed order of moves.
+
+    Moves whose worth is less than the tie below the largest count as equal. The first of them wins, in the
+    order up, right, down, left.
+    """
     largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))
     if merged.tie_of_best is not None:
@@ -133,8 +149,4 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     worse = graph.add("Greater", [largest, graph.add("Add", [worth, tie], "worth_at_most")], "worse")
     no, yes = (graph.constant(name, np.array(name == "yes", np.float32)) for name in ("no", "yes"))
     as_good = graph.add("Where", [worse, no, yes], "as_good")
-    first = graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)
-    running = graph.any(legal, 1, "running")
-    over = graph.constant("over", np.array(-1))
-    played = graph.add("Where", [running, first, over], "played")
-    return graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)
+    return graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)

@@ -1,7 +1,7 @@
-"""The heads of a folded graph compute the worth of a board's moves on each view.
+"""The head of a folded graph: it computes the score of every move of a board on each view.
 
-A head runs an evaluator of positions and arranges its answers by move. It also turns the worth of moves into
-probabilities. `head` chooses the head from the description of a network.
+A head runs the network on the views of a board or of its afterstates, and arranges the numbers by the moves
+of the board. It also merges the views, and turns scores into probabilities.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SMALLEST_PROBABILITY = 1e-12
 
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
-"""Array `[4, 4, 4]`: for each move (up, right, down, left) the cells of its lines, in sliding order."""
+"""The cells `[4, 4, 4]` of four lines for each move (up, right, down, left). A line starts at the edge that
+its tiles slide to."""
 _LEFT = 3
 
 
@@ -38,42 +39,42 @@ class Spread(NamedTuple):
     temperature: float
     """The difference in score that makes a move e times as probable; 1 for a policy."""
     tie: float
-    """Moves whose worth differs by less than this count as equal. It is a few rounding errors. Otherwise
-    rounding errors, which depend on the other boards in the batch, would decide between moves of equal worth,
-    as on a symmetric board."""
+    """The difference in worth up to which two moves count as equal: a few rounding errors. Without it,
+    rounding errors would decide between moves of equal worth, as on a symmetric board, and these errors
+    depend on the other boards in the batch."""
 
 
 TIE_OF_BEST = 2.0**-16
-"""Maximum tie of action values as a share of the best one. Values of a network may differ by orders of
-magnitude between boards, as a softmax does on a board where it prefers an illegal move."""
+"""Maximum tie of action values, as a share of the best legal value. Values may differ by orders of magnitude
+between boards: for example, a softmax that prefers an illegal move gives tiny values to the legal ones."""
 PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
-"""The spread of a policy, if it was not measured."""
+"""Spread of a policy's probabilities, used if it was not measured."""
 POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
-"""The spread of values in points, if it was not measured."""
+"""Spread of values in points, used if it was not measured."""
 
 
 class GraphEvaluator(Protocol):
-    """A function from positions to numbers, such as a network."""
+    """The part of a graph that computes numbers for positions: a network with the encoding of its input."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Evaluate `[N, P] int32` exponents; returns `[N * V, 1, outputs] float32`.
+        """Add the nodes that evaluate exponents `[N, P] int32`; returns `[N * V, 1, outputs] float32`.
 
-        `views` `[V, 16]` gives the index of one of the P cells for each of the sixteen cells of a view.
+        `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells.
         """
         ...
 
 
 class Merged(NamedTuple):
-    """The merged answers of all views, as names of tensors."""
+    """The scores of all views combined; the fields of type `str` are names of tensors."""
 
     probabilities: str
     """The probabilities `[N, 4]` of the moves; their sum is 1."""
     worth: str
     """The worth `[N, 4]` of the moves over all views; more is better."""
     tie: float
-    """The difference in worth below which moves count as equal, as `Spread.tie`."""
+    """The difference in worth up to which two moves count as equal: `Spread.tie`."""
     tie_of_best: float | None
-    """Maximum tie as a share of the best move's worth; None for no limit."""
+    """Maximum of `tie` as a share of the best move's worth; None for no maximum."""
     views: str | None
     """The probabilities `[N, V, 4]` of each view; None unless requested."""
 
@@ -82,10 +83,11 @@ class Merged(NamedTuple):
 class Head:
     """The part of a graph between the cells of a board and the decision.
 
-    A policy answers with logits or probabilities of four actions. The mean over the views' softmax is both
-    the probability and the worth of a move. The worth of action values and of reward plus afterstate value is
-    their mean, and the probability is its softmax at the temperature. A move that makes a tile above the
-    largest exponent ends the game, so it is worth its reward alone.
+    A policy gives logits or probabilities of four actions. The worth of a move is then the mean of its
+    softmax over the views, which is also its probability. Otherwise the score of a move is its action value,
+    or its reward plus the value of its afterstate. Its worth is the mean score over the views, and the
+    probabilities are the softmax of the worth divided by the temperature. A move that makes a tile above the
+    largest exponent ends the game, so its score is its reward alone.
     """
 
     description: Description
@@ -93,10 +95,10 @@ class Head:
     spread: Spread
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Add the scores of the board's own moves on each view.
+        """Add the scores `[N, V, 4] float32` on each view for exponents `[N, 16] int32`.
 
-        `[N, 16] int32` exponents become `[N, V, 4] float32`. The scores of illegal moves are arbitrary.
-        `views` are symmetries, as in `VIEWS`.
+        The last axis has the moves of the board itself, also for turned views. The scores of illegal moves
+        are arbitrary. `views` are symmetries, as in `VIEWS`.
         """
         kind = self.description.answers.kind
         if kind == "afterstate_value":
@@ -108,7 +110,7 @@ class Head:
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Merge scores `[N, V, 4]`, hugely negative for illegal moves, over the views."""
+        """Merge scores `[N, V, 4]` over the views; those of illegal moves are -1e30, as by `folding.mask`."""
         kind = self.description.answers.kind
         if kind.startswith("policy"):
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
@@ -126,10 +128,10 @@ class Head:
         return Merged(tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views)
 
     def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Return the network's four numbers for each view, ordered by the board's own moves: `[N, V, 4]`."""
+        """Return the network's four numbers on each view `[N, V, 4]`, ordered by the moves of the board."""
         answers = self.evaluator.evaluate(graph, cells, CELLS[list(views)])
         by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
-        # [V, 4]: position of the number for each of the board's own moves
+        # [V, 4]: the position of each move's number among the outputs of a view
         columns = np.array(self.description.answers.columns)
         turned_back = np.arange(len(views))[:, None] * 4 + columns[MOVES[list(views)]]
         index = graph.constant("turned_back", turned_back.astype(np.int64))
@@ -151,31 +153,31 @@ class Head:
 
 
 def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
-    """Make the head for an `evaluator`; `spread` is None if it was not measured."""
+    """Make the head of the network in `evaluator`; `spread` is None if it was not measured."""
     is_policy = description.answers.kind.startswith("policy")
     return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)
 class Slides:
-    """The names of the tensors with the results of the four moves of N boards."""
+    """The results of the four moves of N boards; the fields of type `str` are names of tensors."""
 
     cells: str
-    """Exponents `[N, 64] int32` of the afterstates, at most the largest one."""
+    """Exponents `[N, 64] int32` of the four afterstates, limited to the largest exponent."""
     places: NDArray[np.intp]
     """Indices `[4, 16]` into the 64 exponents, for each move and each cell of its afterstate."""
     rewards: str
     """The rewards `[N, 4] float32` of the moves."""
     outgrown: str
-    """Whether each move makes a tile above the largest, `[N, 4] bool`."""
+    """Whether each move makes a tile above the largest exponent, `[N, 4] bool`."""
 
 
 def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
-    """Slide `[N, 16] int32` exponents in four directions: one table lookup slides each line.
+    """Slide boards `[N, 16] int32` in four directions, with one table lookup for each line.
 
     A move slides four lines of four cells towards their first cell. Exponents of 0 to `largest` give
-    (largest + 1)**4 different lines, which `octofold_game.rules` slides in advance. Exponents above `largest`
-    count as `largest`.
+    (largest + 1)**4 different lines, and the table has the results of `octofold_game.rules` for all of them.
+    Exponents above `largest` count as `largest`.
     """
     slid, rewards, outgrown = _line_tables(largest)
     limit = graph.constant("largest_exponent", np.array(largest, np.int32))
@@ -201,7 +203,10 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 
 
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
-    """Return slide, reward and overflow of each line; the first cell is the lowest digit of its number."""
+    """Return, for each line, the line after sliding, the reward, and whether it makes a tile above `largest`.
+
+    The index of a line is the number whose digits are its cells, lowest first.
+    """
     powers = (largest + 1) ** np.arange(4)
     boards = np.zeros(((largest + 1) ** 4, 16), np.uint8)
     boards[:, :4] = np.arange(len(boards))[:, None] // powers % (largest + 1)

@@ -9,10 +9,10 @@ import onnxruntime
 def new_session(
     model: onnx.ModelProto, options: onnxruntime.SessionOptions | None = None
 ) -> onnxruntime.InferenceSession:
-    """Open a session. Exceptions of onnxruntime pass through."""
+    """Open a session of `model` on the CPU. Exceptions of onnxruntime are not caught."""
     options = options or onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors come as exceptions
-    # Spinning threads would slow down other work, for example a training run.
+    options.log_severity_level = 4  # fatal only, because errors are raised as exceptions
+    # Threads that spin while they wait would slow down other work, for example a training run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]

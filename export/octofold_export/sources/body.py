@@ -143,7 +143,7 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
         return body
     try:
         return version_converter.convert_version(body, OPSET)
-    except Exception as error:  # its errors have no class in common
+    except Exception as error:  # the converter raises errors of unrelated classes
         raise ExportError(
             f"the graph has opset {opset} and cannot be converted to {OPSET}: {first_line(error)}"
         ) from error
@@ -159,7 +159,7 @@ def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
         options.optimized_model_filepath = str(file)
         try:
             new_session(body, options)
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions share only this base class
             raise ExportError(f"onnxruntime cannot load the network: {first_line(error)}") from error
         folded = onnx.load(file)
     domains = {node.domain for node in folded.graph.node}
@@ -185,7 +185,7 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     try:
         together, again = run(example), run(example)
         alone = [run(example[at : at + 1]) for at in range(len(example))]
-    except Exception as error:  # onnxruntime's exceptions have no other base class
+    except Exception as error:  # onnxruntime's exceptions share only this base class
         raise ExportError(f"{_FIXED}: {first_line(error)}") from error
     if not (together < np.inf).all():  # a network may mark illegal moves by -inf
         raise ExportError("the graph answers boards with numbers that are not finite")

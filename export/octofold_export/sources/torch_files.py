@@ -83,7 +83,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
             raise ExportError(f"{error.name} is not installed; run {install_command('export')}") from error
         try:
             return safetensors.torch.load(content), digest
-        except Exception as error:  # a damaged file's errors have no class in common
+        except Exception as error:  # damaged files raise errors of unrelated classes
             raise ExportError(f"{file}: a damaged file of weights ({first_line(error)})") from error
     if kind == "SB3":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -95,7 +95,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles
             return _load(content), digest
-    except Exception as error:  # a damaged file's errors have no class in common
+    except Exception as error:  # damaged files raise errors of unrelated classes
         if isinstance(error, pickle.UnpicklingError) and kind:
             raise ExportError(
                 f"{file}: the weights cannot be read without executing the file ({_short(error)}); save "

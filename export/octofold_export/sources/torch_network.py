@@ -267,7 +267,7 @@ def _module_to_onnx(
                 dynamic_shapes=dynamic_shapes,
                 verbose=False,
             )
-    except Exception as error:  # the exporter's errors have no class in common
+    except Exception as error:  # the exporter raises errors of unrelated classes
         raise ExportError(f"{name}: {_why_not(error.__cause__ or error)}") from error
     assert exported is not None
     return exported.model_proto
@@ -300,6 +300,6 @@ def _script_to_onnx(
                 output_names=names,
                 dynamic_axes={"boards_as_read": {0: "N"}},
             )
-    except Exception as error:  # the exporter's errors have no class in common
+    except Exception as error:  # the exporter raises errors of unrelated classes
         raise ExportError(f"{name}: torch.onnx cannot export it: {first_line(error)}") from error
     return onnx.load_from_string(file.getvalue())

@@ -108,5 +108,5 @@ def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     message = re.escape("int8 keeps 98.50% of the 200 moves of fp32; it must keep at least 99%")
     with pytest.raises(GateError, match=f"{message}$"):
         agreement(3)
-    with pytest.raises(GateError, match=f"{message}; --rule mean usually keeps more than a vote$"):
+    with pytest.raises(GateError, match=f"{message}; --rule mean usually keeps more moves than a vote$"):
         agreement(3, by_vote=True)

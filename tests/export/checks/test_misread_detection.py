@@ -136,7 +136,7 @@ def test_a_wrong_kind_of_numbers_is_refused_with_the_right_one(
 def test_a_divisor_is_asked_for(policy: Policy) -> None:
     network = Function(policy, exponents_of("exponents", 16))
     with pytest.raises(
-        NeedsFlags, match=r"its numbers are divided by about 16; confirm by --divide-by"
+        NeedsFlags, match=r"its input is divided by about 16; confirm with --divide-by"
     ) as raised:
         choose(network, reads__kind="exponents")
     assert "--divide-by DIVIDE-BY" in raised.value.flags
@@ -163,8 +163,8 @@ def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hi
     for actions in (MOVE_NAMES, SNAKE_ORDER):
         _, evidence = choose(network, large, **said, answers__actions=actions)
         assert evidence.problem is None
-        assert evidence.warning == "it plays too weakly to tell how it reads the board"
-    with pytest.raises(NeedsFlags, match=r"too weakly to tell .*: say --actions") as raised:
+        assert evidence.warning == "the network plays too weakly to show how it reads the board"
+    with pytest.raises(NeedsFlags, match=r"too weakly to show .*: say --actions") as raised:
         choose(network, large, **said)
     assert "--actions ACTIONS" in raised.value.flags
     everything = r"say --input and --actions, .*; change --divide-by if .*; choose one with --answer"

@@ -124,14 +124,14 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
     command += ["--answer", "policy_logits", "--actions", "right,up,left,down"]
     assert publish(lessons_file, *command) == 1
     *_, line, right = capsys.readouterr().err.splitlines()
-    assert "the description seems wrong: with --actions up,down,left,right it scores" in line
+    assert "the description seems wrong: with --actions up,down,left,right the network scores" in line
     assert not (place / "models").exists()
     assert right.startswith("octofold-export --name linear --models models --boards ")
     assert right.endswith(" --planes 16 --answer policy_logits --actions up,down,left,right")
     assert main(shlex.split(right)[1:]) == 0
     assert publish(lessons_file, *command, "--accept") == 0
     card = json.loads((place / "models/linear/2/card.json").read_text())
-    assert "it scores" in card["evidence"]["problem"]
+    assert "the network scores" in card["evidence"]["problem"]
     assert (
         "Accepted although the description seems wrong" in (place / "models/linear/2/README.md").read_text()
     )
