@@ -1,10 +1,10 @@
-# The only entry for people, CI and the Dockerfile. `make` alone prints what there is.
+# The commands of people, CI and the Dockerfile. `make` alone lists them.
 
 unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes, and each would compile every file again
 
 PYTHON ?= python3
-SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
-VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime for CPUs and for GPUs exclude each other
+SERVER ?= server# or server-gpu, for an NVIDIA GPU
+VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime's packages for CPUs and for GPUs exclude each other
 GAMES ?= 100
 MODEL ?= flagship
 HOST ?= 127.0.0.1
@@ -19,7 +19,7 @@ PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint c
 BIN = $(VENV)/bin
 SERVING = $(if $(filter expectimax perimeter,$(MODEL)),players,light)# players search with numba
 COMPILED = game/octofold_game players/octofold_players training/octofold_training papers/octofold_papers
-PRODUCT = $(addsuffix /*.py,proto game players training papers export server client)# what `make weight` counts
+PRODUCT = $(addsuffix /*.py,proto game players training papers export server client)# counted by `make weight`
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 help: ## this list
@@ -39,17 +39,17 @@ serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they a
 		--port $(PORT) --rest-port $(REST_PORT) --watch 5 2>runs/serve-$(PORT).log || { code=$$?; tail -n 1 runs/serve-$(PORT).log >&2; \
 		echo "other ports: make serve PORT=50052 REST_PORT=8001" >&2; exit $$code; }
 
-train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in less than an hour; goes on where it stopped
+train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in less than an hour; continues where it stopped
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)
 
 first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
 	@trap : INT; awk 'BEGIN {print "trap \"exit 130\" INT; set -v"} /^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' \
-		examples/first-network/README.md | PATH="$(abspath $(BIN)):$$PATH" sh -e # Ctrl-C: waits for what saves its run
+		examples/first-network/README.md | PATH="$(abspath $(BIN)):$$PATH" sh -e # after Ctrl-C, waits until the run is saved
 
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME, if it is at most NO_WORSE_THAN=X% worse
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME) $(if $(NO_WORSE_THAN),--no-worse-than $(NO_WORSE_THAN))
 
-teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hours, from nothing or on from where it stopped
+teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hours; continues where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
@@ -74,13 +74,13 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the long ones (or those that TESTS names), in WORKERS processes at once
+test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the long ones (or those that TESTS names), in WORKERS processes
 	$(PYTEST) $(TESTS)
 
-test-long: $(VENV)/dev ## what takes longer: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
+test-long: $(VENV)/dev ## the slow tests: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
-weight: ## how much there is to read: lines of product, tests and benches, prose in KB
+weight: ## the size of the project: lines of product, tests and benches, prose in KB
 	@lines() { git ls-files "$$@" | grep -v _pb2 | xargs -r cat | wc -l; }; \
 	for part in $(PRODUCT:%/*.py=%) tests bench; do printf '%-9s%7d lines\n' $$part `lines "$$part/*.py"`; done; \
 	printf 'product  %7d lines in %d modules\n' `lines $(PRODUCT)` `git ls-files $(PRODUCT) | grep -cv '_pb2\|__init__'`; \
@@ -90,14 +90,14 @@ format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
+clean: ## remove the environment and all caches; models, checkpoints and runs stay
 	rm -rf $(VENV) .*_cache .hypothesis octofold.cdx.json
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
-sbom: $(VENV)/bin/pip ## octofold.cdx.json: what a server's environment holds, as CycloneDX
+sbom: $(VENV)/bin/pip ## octofold.cdx.json: the packages of a server's environment, as CycloneDX
 	rm -rf $(VENV)/sbom
 	$(PYTHON) -m venv $(VENV)/sbom/tool
 	$(PIP:$(VENV)/%=$(VENV)/sbom/tool/%) cyclonedx-bom
@@ -109,8 +109,8 @@ sbom: $(VENV)/bin/pip ## octofold.cdx.json: what a server's environment holds, a
 docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
 
-# Why the environment is not for this clone and its Python; empty if it is. venv notes in pyvenv.cfg what it was made
-# for. In a copied or moved clone that is the old folder, and the commands would run the old clone's code, or nothing.
+# Why the environment does not fit this clone and its Python; empty if it fits. venv notes the folder and the version
+# in pyvenv.cfg. In a copied or moved clone, the commands would run the code of the old folder, or nothing.
 UNFIT := $(shell test -f $(VENV)/pyvenv.cfg || exit 0; \
 	noted() { sed -n "s/^$$1 = //p" $(VENV)/pyvenv.cfg; }; \
 	minor='import sys; print("%d.%d" % sys.version_info[:2])'; \
@@ -128,7 +128,7 @@ $(VENV)/bin/pip: $(if $(UNFIT),unfit)
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
-# numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.
+# numba caches compiled code by the caller's file, and does not notice changes in other files that it calls.
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
 	@find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
@@ -142,7 +142,7 @@ ifneq ($(UNFIT),)
 $(VENV)/compiled $(VENV)/light: $(VENV)/bin/pip
 endif
 
-# Only its presence counts: dev brings a newer pip.
+# An order-only prerequisite, because dev installs a newer pip.
 $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
 	@echo "Installing Octofold and its packages into $(VENV): about a minute"
 	@$(PIP) --editable '.[$(SERVER)]'
@@ -153,13 +153,13 @@ $(VENV)/players: $(VENV)/light
 	@$(PIP) --editable '.[$(SERVER),players]'
 	@touch $@
 
-# Older releases of pip know no dependency groups. Only a sixth of the files is ever imported,
-# and Python compiles a file when it is first imported.
+# Older releases of pip know no dependency groups. --no-compile: only a sixth of the files is ever imported,
+# and Python compiles those at their first import.
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
 	@echo "Installing torch and what trains, exports and tests into $(VENV): some minutes (PIP_EXTRA_INDEX_URL may name PyTorch's CPU index, see README.md)"
-	@$(PIP) --no-compile torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
+	@$(PIP) --no-compile torch # PyPI's build for Linux includes gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
 	@$(PIP) 'pip>=25.1'
 	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,ray,tracing,training,export]' --group dev
 	@touch $@
