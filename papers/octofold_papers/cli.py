@@ -45,9 +45,9 @@ class MovesFlags:
 class TuneFlags:
     """Options of `tune`."""
 
-    depth: Annotated[int, whole(1, 12)] = option(2, "moves that the player looks ahead")
-    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic with the initial weights")
-    candidates: Count = option(600, "number of weights to try; the last generation may exceed it")
+    depth: Annotated[int, whole(1, 12)] = option(2, "search depth of the player, in moves")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights are the start")
+    candidates: Count = option(600, "number of candidates to try; the last generation may exceed it")
     games: Count = option(300, "games that each candidate plays")
     seed: Annotated[int, whole(0, 2**31)] = option(1, "seed of the candidates and the games")
     state: Folder = option(Path("runs/tune"), "folder of the candidates")
@@ -62,13 +62,13 @@ class TableFlags:
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "instead of moves: folder of an n-tuple network that plays during the training, two moves deep; for "
-        "a GPU",
+        "folder of an n-tuple network that makes the moves during training, two moves deep, in place of "
+        "--moves; for a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
-    games: Count = option(1000, "games that each network plays on one view, and on eight")
+    games: Count = option(1000, "games that each network plays on one view, and again on eight")
     rows: list[Annotated[str, one_of(*ROWS)]] = option(
-        [], f"train only these networks of {', '.join(ROWS)} (default: all)", metavar="NAME", words="+"
+        [], f"networks to train: one or more of {', '.join(ROWS)} (default: all)", metavar="NAME", words="+"
     )
     minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
     device: Device | None = option(
@@ -89,15 +89,14 @@ COMMANDS = (
         {
             "imitation": ("train a network on the moves of play logs", ImitationFlags),
             "dqn": ("train a Q-network on its own games", NetworkFlags),
-            "lazyzero": ("train a network on rollouts in its own games", NetworkFlags),
+            "lazyzero": ("train a policy and value network on rollouts from its own games", NetworkFlags),
         },
     ),
     Command(
         "moves",
         "shuffle play logs for imitation",
         "Shuffle the moves of play logs into a new folder, from which `octofold-papers imitation` reads them "
-        "in little memory. Lines that are not moves, or moves that the rules do not allow, are printed and "
-        "left out.",
+        "in little memory. Lines that are not legal moves are printed and skipped.",
         MovesFlags,
         imported("octofold_papers.supervised.shards", "shuffle_moves"),
     ),
@@ -107,16 +106,16 @@ COMMANDS = (
         "Train every network of the published tables of supervised networks on the same positions, let each "
         "play, and print its figures beside the published ones. Every network first learns from a million "
         "positions and plays, then from two, four, eight million and so on. After Ctrl-C or --minutes, the "
-        "same command continues. It may then have a larger --positions.",
+        "same command continues, also with a larger --positions.",
         TableFlags,
         imported("octofold_papers.commands", "rebuild_table"),
     ),
     Command(
         "tune",
         "tune the weights of expectimax's heuristic by the scores of its games",
-        "Search for weights of the heuristic of the player expectimax by CMA-ES: try some weights, and draw "
-        "the next ones near the best. 600 candidates with 300 games each, two moves deep, take about two "
-        "hours on one core. After Ctrl-C or --minutes, the same command continues.",
+        "Search for weights of the heuristic of the player expectimax by CMA-ES: play with some candidates, "
+        "and draw the next ones near the best. 600 candidates with 300 games each, two moves deep, take "
+        "about two hours on one core. After Ctrl-C or --minutes, the same command continues.",
         TuneFlags,
         imported("octofold_papers.answers.tuning", "tune"),
     ),
@@ -124,7 +123,7 @@ COMMANDS = (
         "window",
         "play by hand in a window",
         "Play 2048 by hand in a window, as in Schwenke and Cadman's notebook of 2023. Arrows or WASD make a "
-        "move, N begins a new game, and Q or Escape leaves.",
+        "move, N begins a new game, and Q or Escape quits.",
         WindowFlags,
         imported("octofold_papers.dqn_notebook.by_hand", "play_in_a_window"),
     ),
@@ -133,7 +132,7 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command of `octofold-papers` and return its exit code, see `run_program`."""
-    description = "Train, tune and play what five publications describe."
+    description = "Train, tune and play the systems of five publications."
     return run_program("octofold-papers", description, COMMANDS, {"window": "gymnasium-window"}, arguments)
 
 

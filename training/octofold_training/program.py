@@ -81,8 +81,8 @@ def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int
 def training_commands(module: str, trained: Mapping[str, tuple[str, type[RunFlags]]]) -> list[Command]:
     """Return commands that call `train(name, flags)` of a module. `trained` has their help and options."""
     return [
-        Command(name, help_text, f"Train {help_text}.", flags, imported(module, "train", name))
-        for name, (help_text, flags) in trained.items()
+        Command(name, line, f"{line[0].upper()}{line[1:]}.", flags, imported(module, "train", name))
+        for name, (line, flags) in trained.items()
     ]
 
 

@@ -38,15 +38,15 @@ from octofold_players.local_player import ValuePlayer, best_moves, check_option
 _U = np.uint64
 _DEEPEST = 24
 LOST = -10_000.0
-"""The worth of a board without a legal move, below the worth of every other board."""
+"""The value of a board without a legal move, below the value of every other board."""
 WON = 10_000.0
-"""The worth of a move that wins. Each move before it reduces the worth by 1."""
+"""The value of a move that wins. Each move before it reduces the value by 1."""
 _LEAST_WON = 9_900.0
 
 
 @dataclass(frozen=True)
 class MinimaxPlayer(ValuePlayer):
-    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
+    """A player that chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
 
     kind: ClassVar[str] = "minimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -54,7 +54,7 @@ class MinimaxPlayer(ValuePlayer):
     depth: int = 3
     """Moves to look ahead, 1 to 24."""
     milliseconds: int = 0
-    """Time limit per board. The search starts at `depth` and goes one move deeper until the time is over.
+    """Time limit per board. The search starts at `depth` and goes one move deeper until time runs out.
 
     The limit counts the CPU time of the board's own thread. So other boards and programs slow a game down but
     do not make its moves worse. 0 searches to `depth` only. With a limit, moves depend on the machine's
@@ -83,7 +83,7 @@ class MinimaxPlayer(ValuePlayer):
     def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
         """Return the values of all moves.
 
-        Without `exact`, only moves better than all earlier ones have one.
+        Without `exact`, a move that is not better than the moves before it has only an upper bound.
         """
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)
@@ -108,7 +108,7 @@ class MinimaxPlayer(ValuePlayer):
 
 @njit(cache=True, nogil=True)
 def _fill(boards, values, most_depth, winning, exact):
-    """Write the values of each board's deepest search with a move that does not lose; return the last depth.
+    """Write the values of the moves on each board. Return the search depth of the last board.
 
     If the worst spawns end the game after every move, the search cannot compare the moves. As in ovolve's
     program, a shallower search then decides, since real spawns are hardly ever the worst ones.
@@ -147,18 +147,18 @@ def _search(board, values, depth, winning, exact):
 
 @njit(cache=True, nogil=True)
 def worst_case(afterstate, depth, alpha, beta, win, won):
-    """Return the worth of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
+    """Return the value of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
 
-    The result is exact only between `alpha` and `beta`. If the worth is `alpha` or less, so is the result. If
-    the worth is `beta` or more, so is the result.
+    The result is exact only between `alpha` and `beta`. If the value is `alpha` or less, so is the result. If
+    the value is `beta` or more, so is the result.
 
     Args:
         afterstate: a 64-bit board.
         depth: number of moves to search.
-        alpha: the worth that another move is known to have.
-        beta: the worth that another spawn is known to have.
+        alpha: the largest value that an alternative move is known to reach.
+        beta: the smallest value that an alternative spawn is known to allow.
         win: the exponent of the tile that wins, or 0.
-        won: the worth of the next move if it wins.
+        won: the value of the next move if it wins.
     """
     if depth == 0:
         return heuristic(afterstate)
@@ -212,7 +212,7 @@ _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST 
 
 
 def _roughness(lines: Lines) -> NDArray[np.int64]:
-    """Return the differences between neighboring tiles, ignoring empty cells between them."""
+    """Return each line's sum of differences between neighboring tiles, ignoring empty cells between them."""
     tiles = without_gaps(lines)
     found: NDArray[np.int64] = np.where(tiles[1:] > 0, np.abs(np.diff(tiles, axis=0)), 0).sum(axis=0)
     return found
@@ -235,7 +235,7 @@ _LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
 
 @njit(cache=True, nogil=True)
 def heuristic(board):
-    """Return the worth of a 64-bit board with an empty cell. Every afterstate has one."""
+    """Return the heuristic value of a 64-bit board with an empty cell. Every afterstate has an empty cell."""
     columns = transpose(board)
     roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
     disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
@@ -258,10 +258,10 @@ def spawn_cost(afterstate, columns, islands, cell, exponent):
 
     Args:
         afterstate: the 64-bit board before the spawn.
-        columns: its transpose.
-        islands: its number of islands.
+        columns: the transposed afterstate.
+        islands: the number of islands on the afterstate, see `count_islands`.
         cell: the empty cell of the spawn.
-        exponent: the new tile.
+        exponent: the exponent of the new tile.
     """
     row, column = _U(16 * (cell // 4)), _U(16 * (cell % 4))
     across, along = afterstate >> row & _LINE, columns >> column & _LINE
@@ -276,7 +276,7 @@ def spawn_cost(afterstate, columns, islands, cell, exponent):
 
 @njit(cache=True, nogil=True)
 def _same_neighbors(line, place, exponent):
-    """Return the number of a place's neighbors in a line that have this exponent, which must be above 0."""
+    """Return how many neighbors of a place in a line have this exponent, which must be above 0."""
     # An empty cell before the first cell ensures that both neighbors exist.
     beside = line << _U(4) >> _U(4 * place)
     return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))

@@ -22,18 +22,18 @@ from octofold_players.random_player import LARGEST_SEED, random_move, seed_by_bo
 _SCORES = ("average", "minimum", "maximum")
 _MOST_DEPTH = 8
 _CRITICAL = 11
-"""Exponent of a largest tile from which a larger tile is hard to make: 2048, as in ronzil's program."""
+"""Minimum exponent of the largest tile of a critical board: 2048, as in ronzil's program."""
 
 
 @dataclass(frozen=True)
 class MonteCarloPlayer(ValuePlayer):
-    """Chooses the move after which random games score most: by default, on average."""
+    """A player that chooses the move after which random games score most: by default, on average."""
 
     kind: ClassVar[str] = "montecarlo"
     value_unit: ClassVar[str] = "points"
 
     runs: int = 100
-    """Random games after each legal move, or after each list of moves."""
+    """Number of random games after each legal move, or after each list of moves."""
     depth: int = 1
     """Length of a list of moves, 1 to 8. Random games follow each of the 4**depth lists. The player makes the
     first move of the best list. A random game in which a move of its list is illegal does not count."""
@@ -41,10 +41,11 @@ class MonteCarloPlayer(ValuePlayer):
     """Score of a list of moves: the `average`, `minimum` or `maximum` of its random games, or the mean of
     several of these, such as `average+maximum`."""
     deep: int = 0
-    """Number of random games instead of `runs` on critical boards: the board has a 2048 or larger tile, and
-    one of the `runs` games makes a tile larger than any on it. 0: always `runs`. ronzil used 1,000,000."""
+    """Number of random games on critical boards, in place of `runs`; 0: always `runs`. A board is critical if
+    it has a 2048 or larger tile and one of the `runs` games makes a tile larger than any on the board. ronzil
+    used 1,000,000."""
     seed: int = 0
-    """The seed. Together with the board, it determines the random games."""
+    """The seed that, together with the board, determines the random games."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -116,7 +117,7 @@ def _run(afterstate, moves, count, state):
 
 @njit(cache=True, nogil=True)
 def _score(afterstate, moves, count, runs, weights, state):
-    """Return the score of the runs that begin with a list of moves, and the largest exponent of any run.
+    """Return the score of a list of moves over all runs, and the largest exponent of any run.
 
     The score is -1 if the list is illegal in all runs. `weights` are the weights of the average, the minimum
     and the maximum.

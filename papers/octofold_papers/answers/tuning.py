@@ -1,10 +1,10 @@
-"""The command `octofold-papers tune`, which finds weights of expectimax's heuristic by scores of games.
+"""The command `octofold-papers tune`, which tunes the weights of expectimax's heuristic by scores of games.
 
 The covariance matrix adaptation evolution strategy (CMA-ES) draws candidates from a normal distribution, and
 moves and shapes this distribution by their ranking (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016;
 the library `cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation
-play the same games, which reduces luck. Each generation plays new games, so that no weights fit certain
-games.
+play the same games, which reduces luck. Each generation plays new games, so that the weights do not overfit
+certain games.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 _SPREAD = 0.2  # initial standard deviation of the candidates, relative to the weights
 _UNITS = {
     "moravek": Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 500.0),
-    # Terms that this heuristic lacks start with Moravek's weights, relative to the weight of an empty cell.
+    # Terms that this heuristic lacks have Moravek's weights as units, scaled by the weight of an empty cell.
     "nneonneo": Weights(10_000.0, 26_000.0, 1_740.0, 4.0, 407.0, 3.5, 20_000.0),
 }
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """The weights of a candidate and the average score of its games: a line of the file."""
+    """A line of the file of candidates: the weights, the first game, and the average score of the games."""
 
     weights: str
     first_game: int
@@ -50,10 +50,10 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def tune(flags: TuneFlags) -> None:
-    """Evaluate the missing candidates, and print the player with the mean of the last distribution.
+    """Evaluate the missing candidates, and print the player with the mean weights of the last distribution.
 
     Raises:
-        TrainingError: the folder has candidates of other flags, or another process uses it.
+        TrainingError: the folder has candidates of other flags, or another process uses the folder.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -111,7 +111,7 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """Return the option `weights`. Values are at least 0, and powers at most the largest allowed one."""
+    """Format weights as the option `weights`: without signs, and with powers of at most `LARGEST_POWER`."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # The format `.4g` would write a plus sign in exponents.

@@ -51,9 +51,9 @@ class DQNOptions:
     replay: int = option(10_000, "number of latest moves from which batches are drawn", minimum=1, fixed=True)
     batch_size: int = option(100, "moves per update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
-    discount: float = option(0.9, "discount per move of later rewards", maximum=1)
-    epsilon: float = option(0.9, "initial share of random moves", maximum=1)
-    epsilon_decay: float = option(0.998, "multiply epsilon by this after each game", maximum=1)
+    discount: float = option(0.9, "discount factor of rewards per move", maximum=1)
+    epsilon: float = option(0.9, "initial probability of a random move", maximum=1)
+    epsilon_decay: float = option(0.998, "factor by which epsilon changes after each game", maximum=1)
     learning_rate: float = option(5e-5, "learning rate of Adam")
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
@@ -65,7 +65,7 @@ class DQNProgress(GamesProgress):
     epsilon: float
 
     def details(self) -> str:
-        """Return the figures of the report's line."""
+        """Return the loss and epsilon."""
         return f"{super().details()}  epsilon {self.epsilon:.2f}"
 
 
@@ -84,7 +84,7 @@ class ReplayBuffer:
         return min(self.added, len(self.moves))
 
     def add(self, *columns: Tensor) -> None:
-        """Replace the oldest moves with N new ones: boards, moves, rewards, next boards and ends."""
+        """Replace the oldest moves with N new ones: boards, moves, rewards, next boards, and game ends."""
         count = len(columns[0])
         places = torch.arange(self.added, self.added + count, device=self.moves.device) % len(self.moves)
         for kept, new in zip(self._columns(), columns, strict=True):
@@ -92,7 +92,7 @@ class ReplayBuffer:
         self.added += count
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Return the columns of the moves in these rows."""
+        """Return the moves in the given rows, as the columns that `add` takes."""
         return tuple(column[rows] for column in self._columns())
 
     def _columns(self) -> tuple[Tensor, ...]:
@@ -101,7 +101,7 @@ class ReplayBuffer:
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs.
 
-        Copies it, since torch saves a slice with its whole tensor.
+        The columns are copied, since torch saves a slice with its whole tensor.
         """
         return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
@@ -113,7 +113,7 @@ class ReplayBuffer:
 
 
 class SingleGame:
-    """Plays one game at a time in numpy. With tensors, a step would take ten times as long.
+    """One game at a time in numpy. With tensors, a step would take ten times as long.
 
     Two random numbers of `generator` choose the cell and the size of every new tile.
     """
@@ -227,7 +227,7 @@ class DQN(GamesRun[DQNProgress]):
 
     @property
     def epsilon(self) -> float:
-        """The current share of random moves."""
+        """The current probability of a random move."""
         return self.options.epsilon * self.options.epsilon_decay**self.episodes
 
     def learn(self, steps: int = 200) -> DQNProgress:
@@ -263,7 +263,7 @@ class DQN(GamesRun[DQNProgress]):
 
     @torch.no_grad()
     def _play(self) -> None:
-        """Make a move: a random legal move, or the move that the network values most."""
+        """Make a random legal move with probability epsilon, otherwise the move with the largest value."""
         boards, legal = self._game.boards, self._game.legal
         explores = torch.rand(1, generator=self._generator) <= self.epsilon
         moves = (torch.rand(1, 4, generator=self._generator) * legal).argmax(dim=1)
@@ -287,7 +287,7 @@ class DQN(GamesRun[DQNProgress]):
         return loss.detach()
 
     def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
-        """Return the distance between the values of moves and their targets.
+        """Return the mean squared error between the values of moves and their targets.
 
         Args:
             boards: the boards, `[B, 16]`.

@@ -146,7 +146,7 @@ class Extrapolation(NamedTuple):
 
 
 def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
-    """Extrapolate the average to the published number of positions, by a line through both logarithms.
+    """Extrapolate the average to the published number of positions, by a line on logarithmic axes.
 
     The weight of a stage is the inverse square of its interval. If the stages scatter around the line more
     than their intervals suggest, the interval of the result is widened by the same factor. It does not

@@ -46,7 +46,7 @@ class DeviceImitationOptions:
     games: int = option(16_384, "games that the teacher plays at once", minimum=1)
     round_moves: int = option(64, "moves of each game that are shuffled together", minimum=1)
     warm_up_moves: int = option(
-        8_000, "maximum moves of the teacher in each game before the run, at search depth 1"
+        8_000, "maximum moves of the teacher in each game before training begins, at search depth 1"
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
 
@@ -63,12 +63,12 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
         Raises:
             TrainingError: the network does not answer with logits of moves, or a round is smaller than a
-            batch.
+                batch.
         """
         if options.games * options.round_moves < options.batch_size:
             raise TrainingError(
-                f"games times round_moves is {options.games * options.round_moves:,}; a batch has "
-                f"{options.batch_size:,} positions"
+                f"games times round_moves must be at least batch_size ({options.batch_size:,}), got "
+                f"{options.games * options.round_moves:,}"
             )
         super().__init__(options, architecture)
         device = self._device = teacher.device
@@ -131,7 +131,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         return PolicyProgress(**self._figures(seconds, learned, loss, accuracy=right))
 
     def _learn_batch(self) -> None:
-        """Make one update from the batch in `_boards` and `_made`."""
+        """Update the network once, on the batch in `_boards` and `_made`."""
         answer = self.network(self._encode(self._boards))
         logits = self._interface.by_move(answer if self._interface.output is None else answer[0])
         loss = cross_entropy(logits, self._made)
@@ -167,7 +167,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state` with a new round of moves, see `TrainingRun.restore`."""
         if state["teacher_sha256"] != self._teacher.sha256:
-            raise TrainingError("the run learned from the moves of another teacher")
+            raise TrainingError("the run learned from the moves of another teacher; name another --out")
         require_same(("games",), state["options"], self.options)
         super().restore(state)
         self._games.restore(state["games"])

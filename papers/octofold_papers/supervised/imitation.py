@@ -53,7 +53,7 @@ class PolicyProgress(RunProgress):
     accuracy: float
 
     def details(self) -> str:
-        """Return the figures of the report's line."""
+        """Return the loss and the share of moves that agree with the player."""
         return f"{super().details()}  agreement {self.accuracy:.2%}"
 
 
@@ -65,7 +65,7 @@ class ImitationProgress(PolicyProgress):
     """Passes over all moves so far."""
 
     def details(self) -> str:
-        """Return the figures of the report's line."""
+        """Return the epoch, the loss and the share of moves that agree with the player."""
         return f"epoch {self.epoch:.2f}  {super().details()}"
 
 
@@ -85,8 +85,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
         Raises:
             TrainingError: the network does not answer with logits of moves, or the last batch of an epoch is
-            too
-                small for it.
+                too small for it.
         """
         super().__init__(options, architecture)
         self.network = build(architecture).to(device)
@@ -132,7 +131,7 @@ class Imitation(TrainingRun[ImitationProgress]):
                 break  # a report covers one epoch
         return ImitationProgress(
             **self._figures(time.perf_counter() - start, learned, loss / learned, accuracy=right / learned),
-            epoch=self.positions / len(self._moves),  # not rounded: counts whole epochs
+            epoch=self.positions / len(self._moves),  # not rounded, so that a whole number ends an epoch
         )
 
     def _update(self, moves: LoggedMoves) -> tuple[float, float]:
@@ -171,7 +170,7 @@ class Imitation(TrainingRun[ImitationProgress]):
                 f"the run learned from {state['moves']:,} moves, but the data now has {len(self._moves):,}"
             )
         if state["moves_sha256"] != self._moves.sha256:
-            raise TrainingError("the run learned from other moves than those of the data")
+            raise TrainingError("the run learned from other moves than the data has")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size)
         super().restore(state)

@@ -1,4 +1,4 @@
-"""The policy networks published with results of supervised training, with the same number of weights.
+"""The policy networks of papers on supervised training, with the published numbers of weights.
 
 Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
 Learning", Journal of Information Processing 27, 2019; Kondo, "Training CNN Players Considering Board Symmetry
@@ -26,7 +26,7 @@ Padding = Literal["left_above", "around"]
 _VIEWS_OF_VIEWS = [
     [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
 ]
-"""`[v][w]`: the number of the board's view that equals view `w` of view `v`."""
+"""Entry `[v][w]` is the index of the board's view that equals view `w` of its view `v`."""
 
 
 class PaddedCNN(nn.Module):
@@ -50,7 +50,7 @@ class PaddedCNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The dense layer is in float32."""
         x = one_hot
         if self._grows:
             for weight, bias in parameters(self.convolutions):
@@ -73,7 +73,7 @@ class MLP(nn.Module):
         self.dense = dense_layers([16 * exponents, *dense, outputs])
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; all layers but the last in its type."""
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The last layer is in float32."""
         return through_dense(one_hot.flatten(1), self.dense)
 
 
@@ -93,14 +93,14 @@ class SymmetricCNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The dense layer is in float32."""
         logits: Tensor = self.dense(self._towers(one_hot).flatten(1).float())
         return logits
 
     def logits_of_views(self, one_hot: Tensor) -> Tensor:
         """Return the logits `[8 N, 4]` of the eight views of each board, with one pass through the towers.
 
-        The towers for a view of the board see the same eight views as for the board, in another order.
+        For a view of the board, the towers see the same eight views as for the board, in another order.
         """
         towers = self._towers(one_hot)
         logits = [self.dense(towers[:, order].flatten(1).float()) for order in _VIEWS_OF_VIEWS]

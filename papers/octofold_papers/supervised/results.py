@@ -66,7 +66,7 @@ def result_of(
     games: Sequence[dict[str, Any]],
     place: Path,
 ) -> Result:
-    """Return the result of these games, played by the network in the folder `place`.
+    """Return the result of `games`, played by the network in the folder `place`.
 
     Raises:
         TrainingError: the description of the network or the history of its run is damaged.

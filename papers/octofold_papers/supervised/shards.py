@@ -36,7 +36,7 @@ _SUFFIX = ".moves"
 _LOCK = "lock"
 _ROW = 18
 _LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # maximum of each column
-_SCATTER_ROWS = 1 << 16  # number of moves to send to the shards at a time
+_SCATTER_ROWS = 1 << 16  # minimum number of moves that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # size of the buffer of each shard's file
 _BAD_LINES_SHOWN = 20
 
@@ -62,7 +62,7 @@ def shuffle_moves(flags: MovesFlags) -> None:
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
     print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines skipped: {bad:,})")
     total = CellReadings.sum(source.last_field for source in sources)
-    print(f"their last field can be the cell of: {total}")
+    print(f"the last field can be the cell of: {total}")
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def convert(
     shards: int = 256,
     seed: int = 0,
 ) -> list[ConvertedLog]:
-    """Shuffle the moves of logs into a new folder of shards. A line whose move changes nothing is bad.
+    """Shuffle the moves of logs into a new folder of shards. A line with an illegal move is a bad line.
 
     Args:
         logs: log files of any format.
         folder: the new folder. It appears when all shards are complete.
         on_bad: called for each bad line, which is skipped.
         on_read: called with the number of moves read since the last call.
-        shards: number of files. One of them is in memory at a time.
+        shards: number of shards. One shard is in memory at a time.
         seed: seed of the order.
 
     Returns:
@@ -98,7 +98,8 @@ def convert(
 
     Raises:
         LogError: the folder exists, another process is making it, a log cannot be read, or there are no
-        moves. OSError: a file cannot be read or written.
+            moves.
+        OSError: a file cannot be read or written.
     """
     if folder.exists():
         raise LogError(f"{folder} already exists; name a new folder")
@@ -198,7 +199,7 @@ def _scatter(
 
 
 def _gathered(blocks: Iterator[LoggedMoves]) -> Iterator[LoggedMoves]:
-    """Yield the same moves in larger pieces."""
+    """Join blocks of moves into larger ones."""
     waiting: list[LoggedMoves] = []
     for block in blocks:
         waiting.append(block)
@@ -227,14 +228,14 @@ def _name(shard: int) -> str:
 
 
 class ShuffledMoves:
-    """The moves of a folder of shards, in a new order every epoch. One shard is mapped at a time."""
+    """The moves in a folder of shards, in a new order every epoch. One shard is mapped at a time."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         """Open the folder.
 
         Args:
             folder: a folder made by `convert`.
-            seed: seed of the orders.
+            seed: seed of the order of every epoch.
 
         Raises:
             LogError: the folder does not contain shards, or a shard is missing or has the wrong size.

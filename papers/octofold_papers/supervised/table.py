@@ -41,7 +41,7 @@ from octofold_papers.supervised.shards import ShuffledMoves
 FIRST_STAGE = 1_000_000  # positions; each further stage doubles the number
 _LEAST_STAGES = 4
 VIEWS = (8, 1)
-_SEED = 1  # of the games
+_SEED = 1  # seed of the games
 _TRAINING_COST = 3  # cost of training on a position, as a multiple of the cost of a move
 _GAME_MOVES = 300  # length of a game of a network that has learned little
 _BATCH = 1000  # positions per update, as published
@@ -94,7 +94,7 @@ class Table:
         self._claim()
 
     def _claim(self) -> None:
-        """Record the moves on which the folder's figures are based, or check that they match."""
+        """Record the moves from which the folder's networks learn, or check that they are the same."""
         of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
         about = {of: self._moves.sha256}
         file = self._folder / "table.json"
@@ -106,10 +106,12 @@ class Table:
         except (ValueError, RecursionError) as error:
             raise TrainingError(f"{file} is damaged ({error})") from error
         if before != about:
-            raise TrainingError(f"{self._folder} contains figures of other moves; name another --out")
+            raise TrainingError(
+                f"{self._folder} has networks that learned from other moves; name another --out"
+            )
 
     def run(self, minutes: float = math.inf) -> None:
-        """Do all missing training and games.
+        """Train and play until all results of the options exist.
 
         Raises:
             OutOfTime: `minutes` have passed. Another call continues.
@@ -124,7 +126,7 @@ class Table:
             before += training + playing
 
     def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
-        """Yield the steps, with the relative costs of training and games, for the forecast of the time."""
+        """Yield the steps with their relative costs of training and games, to forecast the time left."""
         costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
         boards = self.options.games * _GAME_MOVES * sum(VIEWS)
         earlier = 0
@@ -165,7 +167,7 @@ class Table:
     def _train(
         self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
     ) -> bool:
-        """Train up to `positions`. Return whether the network is at this point, and not already further."""
+        """Train up to `positions`. Return False if the network has already learned from more positions."""
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
@@ -198,7 +200,7 @@ class Table:
         return Imitation(options, architecture, self._moves, self._device)
 
     def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
-        """Play the missing games, and write each game that ends to the file."""
+        """Play the missing games, and append every finished game to the file."""
         file = place / f"games-{views}.jsonl"
         games = read_games(file)
         missing = sorted(set(range(self.options.games)) - {game["game"] for game in games})
@@ -252,9 +254,9 @@ class Table:
 def stages(positions: int) -> list[int]:
     """Return the numbers of positions after which networks play: at least four if possible.
 
-    Each number is twice the one before, and the last is `positions`. The first is a million, so that larger
-    tables contain the stages of smaller ones, or an eighth of `positions` if that is less. Networks learn
-    from whole batches, so a small number of positions has fewer stages.
+    Each number is about twice the one before, and the last is `positions`. The first is a million, so that
+    larger tables contain the stages of smaller ones, or an eighth of `positions` if that is less. Networks
+    learn from whole batches, so a small number of positions has fewer stages.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
         halves = (positions >> halvings for halvings in range(_LEAST_STAGES))
@@ -264,7 +266,7 @@ def stages(positions: int) -> list[int]:
 
 
 def board_cost(architecture: Architecture) -> float:
-    """Floating-point operations of a network for one board."""
+    """Return the number of floating-point operations of a network for one board."""
     network = build(architecture).eval()
     board = torch.zeros(1, 16, dtype=torch.uint8)
     encode = BoardEncoder(interface_of(network), architecture.get("exponents"), torch.float32)

@@ -48,7 +48,7 @@ CURVES = Curves(
 )
 
 _EXPONENTS = 17  # a larger tile ends the game
-_FIRST_SHARE = 4  # the games before the first update are at most a quarter, as published
+_FIRST_SHARE = 4  # at most a quarter of the games are played before the first update, as published
 _ROTATIONS = 4  # the first four of the eight symmetries
 _DEPTH = 3  # moves per rollout
 _WEIGHT_DECAY = 0.01
@@ -65,7 +65,8 @@ class LazyZeroOptions:
     puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
     temperature: float = option(
         1.0,
-        "a move is chosen in proportion to its share of rollouts to the power of 1 / temperature",
+        "temperature of play: a move's probability is proportional to its share of rollouts ** (1 / "
+        "temperature)",
         minimum=0.01,
     )
     replay: int = option(20_000, "number of latest games from which batches are drawn", minimum=1)
@@ -74,7 +75,7 @@ class LazyZeroOptions:
         "games before the first update; at most a quarter of the run and at most `replay`",
         minimum=1,
     )
-    updates: int = option(1, "updates for each game that ends", minimum=1)
+    updates: int = option(1, "updates per finished game", minimum=1)
     batch_size: int = option(4096, "positions per update", minimum=2)
     learning_rate: float = option(3e-4, "initial learning rate of AdamW; falls by a tenth every 10,000 games")
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
@@ -90,7 +91,7 @@ class LazyZeroProgress(GamesProgress):
     """Share of positions where policy and rollouts prefer the same move; None without an update."""
 
     def details(self) -> str:
-        """Return the figures of the report's line."""
+        """Return the loss and the agreement of policy and rollouts."""
         agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
         return super().details() + agreement
 
@@ -108,7 +109,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
         self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
-        self._learns = False  # stays true if a longer run needs more games before the first update
+        self._learns = False  # stays true if the run is extended and would begin to learn later
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
             raise TrainingError('LazyZero needs a network with policy and value: kind = "residual"')
@@ -143,7 +144,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return rate
 
     def learn(self, moves: int = 8) -> LazyZeroProgress:
-        """Make `moves` moves in each game, or fewer at the end of the run, and learn from games that end.
+        """Make `moves` moves in each game, or fewer at the end of the run. Learn after each finished game.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -249,7 +250,7 @@ def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
 
     `random` `[N, 4]` holds numbers in [0, 1).
     """
-    # The shortest of exponential waiting times with these rates has each index with these probabilities.
+    # Of exponential waiting times with the probabilities as rates, each is the shortest with its probability.
     waits = -random.clamp(min=1e-30).log()
     return (logits - waits.log()).argmax(dim=1)
 
@@ -316,14 +317,14 @@ class TensorRollouts:
     def _after(self, boards: Tensor, moves: Tensor, uniform: Uniform) -> tuple[Tensor, Tensor]:
         """Return boards `[N, 16]` after moves `[N]` and spawns, and legal moves `[N, 4]`.
 
-        Lost boards stay.
+        Lost boards stay unchanged.
         """
         boards = spawn(self.table.slide(boards, moves)[0], uniform(2))
         return boards, self.table.legal(boards)
 
 
 class Unfinished:
-    """The positions and shares of the running games."""
+    """The positions of the running games, with the shares of rollouts that began with each move."""
 
     def __init__(self, games: int, device: torch.device) -> None:
         self._boards = torch.zeros(games, 256, 16, dtype=torch.uint8, device=device)
@@ -366,7 +367,7 @@ class Unfinished:
 
 
 class GameReplay:
-    """The latest whole games."""
+    """The latest finished games: their boards and shares of rollouts."""
 
     def __init__(self, games: int) -> None:
         self._games: deque[tuple[Tensor, Tensor]] = deque(maxlen=games)

@@ -21,9 +21,9 @@ class Affine(NamedTuple):
     """The affine function `weight x + bias`."""
 
     weight: Tensor
-    """`[outputs, inputs]`."""
+    """The matrix `[outputs, inputs]`."""
     bias: Tensor
-    """`[outputs]`."""
+    """The constant term `[outputs]`."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return outputs `[N, outputs]` for inputs `[N, inputs]`."""
@@ -68,7 +68,7 @@ class MatrixForm:
 
 
 def affine(layer: Callable[[Tensor], Tensor], shape: Sequence[int], dtype: torch.dtype) -> Affine:
-    """Return the matrix of a layer without nonlinearity, from its outputs for the unit vectors.
+    """Return a layer without nonlinearity as an affine function, from its outputs for the unit vectors.
 
     Args:
         layer: the layer, which takes `[N, *shape]`.

@@ -24,12 +24,12 @@ from octofold_papers.turbozero.lazyzero import TensorRollouts
 from octofold_papers.turbozero.matrix_form import MatrixForm
 from octofold_papers.turbozero.network import ResidualNetwork
 
-_ROWS = 4  # boards are padded to a multiple of this: smaller matrix products round differently
+_ROWS = 4  # batches are padded to a multiple of this size, since smaller matrix products round differently
 
 
 @dataclass(frozen=True)
 class LazyZeroPlayer(ValuePlayer):
-    """Makes the move with the most rollouts. `octofold_papers.turbozero.lazyzero` trains its network.
+    """A player that makes the move with the most rollouts. `lazyzero.LazyZero` trains its network.
 
     The defaults are those of the author's evaluation (Marshall, turbozero, commit c86ea47,
     example_configs/2048_gpu.yaml), which breaks ties between moves at random.
@@ -48,7 +48,7 @@ class LazyZeroPlayer(ValuePlayer):
     puct: float = 1.0
     """Weight of the policy in the choice of a rollout's first move."""
     seed: int = 0
-    """The seed. Together with the board, it determines the rollouts."""
+    """The seed that, together with the board, determines the rollouts."""
 
     def __post_init__(self) -> None:
         """Check the options and read the network.
@@ -99,7 +99,7 @@ class LazyZeroPlayer(ValuePlayer):
 
 
 class _Numbers:
-    """Implements `lazyzero.Uniform`. The random numbers of a board depend only on its stream."""
+    """Random numbers as `lazyzero.Uniform` requires. The numbers of a board depend only on its stream."""
 
     def __init__(self, streams: NDArray[np.uint64]) -> None:
         self._streams, self._drawn = streams[:, None], 0

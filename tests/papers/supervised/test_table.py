@@ -226,5 +226,5 @@ def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_pat
         table.results()
     (tmp_path / "other").mkdir()
     convert_games(tmp_path / "other", seed=4)
-    with pytest.raises(TrainingError, match="figures of other moves"):
+    with pytest.raises(TrainingError, match="networks that learned from other moves"):
         table_of(ShuffledMoves(tmp_path / "other" / "converted"), tmp_path / "table")
