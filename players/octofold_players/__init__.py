@@ -1,1 +1,1 @@
-"""Local players choose moves in this process; some of them teach the networks that are served."""
+"""Local players, which choose moves in this process. Some of them teach the networks that are served."""

@@ -28,13 +28,13 @@ from octofold_players.local_player import ValuePlayer, best_moves, check_option
 EVERY_MOVE = np.arange(4)
 _SECONDS_TO_PREPARE = 0.01
 _PART_BOARDS = 8
-"""Maximum boards of a part if a turn may end. When it ends, later parts that other threads searched are
-lost, so parts are small."""
+"""Maximum boards of a part if the search has a turn limit. At the end of a turn, finished parts behind an
+unfinished part are lost, so parts are small."""
 _PAGE_BYTES = 4096
 
 
 class Rows(NamedTuple):
-    """State of a search for N boards."""
+    """The results of a search so far, a row for each of N boards."""
 
     values: NDArray[np.floating]
     """`[N, 4]`: the values of the moves."""
@@ -44,21 +44,21 @@ class Rows(NamedTuple):
     """`[N]`: the number of positions visited for each board."""
 
 
-class Means(NamedTuple):
-    """Resources of a search."""
+class Budget(NamedTuple):
+    """The time and threads that a search may use."""
 
     deadline: int = NEVER
     """The time of `search_limits.clock` at which the search ends."""
     stop: NDArray[np.uint8] | None = None
     """The flag that cancels the search, see `Limits.stop`."""
     threads: int = 1
-    """Number of threads for the moves of one board. It is more than one only if there is one board."""
+    """Number of threads that share the moves of a board: more than 1 only for a single board."""
     turn_end: int = NEVER
     """The time of `search_limits.clock` after which the search begins no further board."""
 
 
 class DeepeningSearch(ABC):
-    """Implements `octofold_game.contract.searches.Search` with a compiled search to a given depth."""
+    """An `octofold_game.contract.searches.Search` by iterative deepening. Subclasses search to one depth."""
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class DeepeningSearch(ABC):
     value_unit: str
     value_type: ClassVar[type[np.floating]] = np.float64
     most_depth: ClassVar[int]
-    """The largest depth that the options allow and that a search with spare time reaches."""
+    """The maximum depth of the options, and of a search with spare time."""
     split_depth: ClassVar[int]
     """Minimum depth at which several threads share the moves of a single board."""
 
@@ -87,11 +87,11 @@ class DeepeningSearch(ABC):
         self._cores = cores
         self.tables = tables
         self._board_seconds = 0.001
-        """Recent average CPU time of a board, on the thread that began it. Other threads that share a single
-        board do not count. It does not affect answers."""
+        """Recent average CPU time per board, measured on the thread that began the board. It decides how
+        boards are spread over threads and does not affect answers."""
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return the depths `[N]` that the options give for boards `[N]`."""
+        """Return the search depths `[N]` of boards `[N]` by the options."""
         return np.full(len(boards), self._depth, np.uint8)
 
     @abstractmethod
@@ -101,17 +101,17 @@ class DeepeningSearch(ABC):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        means: Means,
+        budget: Budget,
     ) -> int:
         """Search the given moves of boards `[N]` to depths `[N]`, in order.
 
-        Only finished boards get a new row. Boards that were already searched to this depth are skipped.
+        Only finished boards get a new row. Boards that were already searched to their depth are skipped.
 
         Returns:
             `search_limits.RUNNING` if all boards are finished, otherwise the reason why the search ended.
         """
 
-    def numbers(self) -> list[NDArray[np.generic]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Return the arrays that a search reads from files."""
         return [
             array for table in self.tables for array in (table.kept, table.before, table.moves, table.listed)
@@ -119,7 +119,7 @@ class DeepeningSearch(ABC):
 
     def prepare(self) -> None:
         """Compile all code, and read all pages of the mapped files."""
-        for array in self.numbers():
+        for array in self.arrays():
             array.reshape(-1)[:: _PAGE_BYTES // array.itemsize].max(initial=0)
         boards = np.zeros((8 * (self._cores or 1), 16), np.uint8)
         boards[:, :4] = 1, 2, 3, 4
@@ -142,14 +142,14 @@ class DeepeningSearch(ABC):
         threads = self._threads()
         deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
         turn_end = deadline_in(limits.turn_seconds)
-        left = [len(boards)]  # the first board of each part that its thread did not finish
+        left = [len(boards)]  # index of the first unfinished board of each unfinished part
 
         def fill(start: int, end: int) -> None:
             if start and clock() >= turn_end:
                 left.append(start)
                 return
             of = slice(start, end)
-            means = Means(
+            budget = Budget(
                 min(deadline, deadline_in(limits.seconds * (end - start))),
                 limits.stop,
                 threads if len(boards) == 1 else 1,
@@ -157,7 +157,7 @@ class DeepeningSearch(ABC):
             )
             part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
             began = time.thread_time()
-            moves[of], done = self._moves(boards[of], part, means, limits.deeper)
+            moves[of], done = self._moves(boards[of], part, budget, limits.deeper)
             if done < end - start:
                 left.append(start + done)
             self._board_seconds += 0.1 * ((time.thread_time() - began) / done - self._board_seconds)
@@ -171,9 +171,9 @@ class DeepeningSearch(ABC):
         )
 
     def _moves(
-        self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool
+        self, boards: NDArray[np.uint64], rows: Rows, budget: Budget, deeper: bool
     ) -> tuple[NDArray[np.int8], int]:
-        """Look up moves in the tables; search the boards without one and fill their rows.
+        """Look up moves in the endgame tables. Search all other boards and fill their rows.
 
         Returns:
             The moves, and the number of finished boards, counted from the first.
@@ -183,10 +183,10 @@ class DeepeningSearch(ABC):
         if not len(others):
             return moves, len(boards)
         if len(others) == len(boards):
-            done = self._deepen(boards, rows, means, deeper)
+            done = self._deepen(boards, rows, budget, deeper)
             return best_moves(rows.values), done
         found = self._no_rows(len(others))
-        done = self._deepen(boards[others], found, means, deeper)
+        done = self._deepen(boards[others], found, budget, deeper)
         rows.values[others], rows.depths[others], rows.positions[others] = found
         moves[others] = best_moves(found.values)
         return moves, int(others[done]) if done < len(others) else len(boards)
@@ -198,7 +198,7 @@ class DeepeningSearch(ABC):
         def fill(start: int, end: int) -> None:
             of = slice(start, end)
             self._search(
-                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Means()
+                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Budget()
             )
 
         spread_parts(fill, len(boards), self._threads())
@@ -214,7 +214,7 @@ class DeepeningSearch(ABC):
             np.zeros(count, np.int64),
         )
 
-    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, means: Means, deeper: bool) -> int:
+    def _deepen(self, boards: NDArray[np.uint64], rows: Rows, budget: Budget, deeper: bool) -> int:
         """Search the boards as deep as time allows and fill their rows.
 
         Returns the number of finished boards, counted from the first.
@@ -222,38 +222,40 @@ class DeepeningSearch(ABC):
         wanted = self.depths(boards)
         if deeper:
             wanted = np.full_like(wanted, self.most_depth)
-        for depths, limits in self._passes(wanted, means, deeper):
+        for depths, limits in self._passes(wanted, budget, deeper):
             ending = self._search(boards, depths, rows, limits)
             if ending == TURN_OVER:
                 return int(np.argmax(rows.depths < depths))
-            if ending == STOPPED and limits.deadline == means.deadline:
+            if ending == STOPPED and limits.deadline == budget.deadline:
                 break
         return len(boards)
 
     @staticmethod
     def _passes(
-        wanted: NDArray[np.uint8], means: Means, deeper: bool
-    ) -> Iterable[tuple[NDArray[np.uint8], Means]]:
-        """Yield the depths and the resources (`Means`) of each successive search of the boards."""
-        if means.deadline != NEVER:
-            yield np.minimum(wanted, 1), means._replace(deadline=NEVER)
+        wanted: NDArray[np.uint8], budget: Budget, deeper: bool
+    ) -> Iterable[tuple[NDArray[np.uint8], Budget]]:
+        """Yield the depths and the budget of each successive search of the boards."""
+        if budget.deadline != NEVER:
+            yield np.minimum(wanted, 1), budget._replace(deadline=NEVER)
             if not deeper:
-                yield wanted, means._replace(deadline=(int(clock()) + means.deadline) // 2)
+                yield wanted, budget._replace(deadline=(int(clock()) + budget.deadline) // 2)
             for depth in range(2, int(wanted.max(initial=0))):
-                yield np.minimum(wanted, depth), means
-        yield wanted, means
+                yield np.minimum(wanted, depth), budget
+        yield wanted, budget
 
-    def _search(self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, means: Means) -> int:
-        """Search all moves. Several threads share a single board where that is faster."""
-        if means.threads == 1 or depths[0] < self.split_depth:
-            return self.search(boards, depths, EVERY_MOVE, rows, means)
+    def _search(
+        self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, budget: Budget
+    ) -> int:
+        """Search all moves. If the budget has several threads, they share a board from `split_depth` on."""
+        if budget.threads == 1 or depths[0] < self.split_depth:
+            return self.search(boards, depths, EVERY_MOVE, rows, budget)
         split = [self._no_rows(1) for _ in EVERY_MOVE]
         endings = [RUNNING] * len(EVERY_MOVE)
 
         def fill(move: int) -> None:
-            endings[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], means)
+            endings[move] = self.search(boards, depths, EVERY_MOVE[move : move + 1], split[move], budget)
 
-        parallel_for_each(fill, len(EVERY_MOVE), means.threads)
+        parallel_for_each(fill, len(EVERY_MOVE), budget.threads)
         rows.positions[0] += sum(int(each.positions[0]) for each in split)
         ending = max(endings)
         if ending == RUNNING:
@@ -283,4 +285,4 @@ class DeepeningPlayer(ValuePlayer):
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         for table in self.endgames:
-            yield from table.numbers()
+            yield from table.decisive_arrays()

@@ -14,20 +14,20 @@ from octofold_game.bitboards import LARGEST_EXPONENT, pack
 from octofold_game.rules import LARGEST_EXPONENT as LARGEST_OF_ALL
 
 _SPAWNED = 64
-"""Upper limit of what the spawns of a search add to the sum of the tiles: 16 times a 4."""
+"""Maximum that the spawns of a search add to the sum of the tiles: 16 times a 4."""
 _MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
-"""Largest sum of the tiles from which 16 moves cannot make a tile that does not fit."""
+"""Maximum sum of the tiles of a board on which 16 moves cannot make a tile beyond 32768."""
 _LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
-"""A board without moves: sixteen different tiles."""
+"""A board without a legal move. It stands for boards with sixteen different tiles, which have none either."""
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 
 def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArray[np.uint64]:
-    """Pack boards `[N, 16]` or `[N, 4, 4]` with any tiles into `[N]`.
+    """Pack boards `[N, 16]` or `[N, 4, 4]` with any tiles into 64-bit boards `[N]`.
 
-    Boards with tiles beyond 32768 are halved. With `ahead`, so are boards on which 16 moves may make such a
-    tile. A search then sees two 32768s merge, but for half of the points. So `ahead` suits players that do
-    not count points.
+    On boards with tiles beyond 32768, the large tiles are halved. With `ahead`, they are also halved if 16
+    moves may make such a tile. A search then sees two 32768s merge, but for half of the points. So `ahead`
+    suits players that do not count points.
     """
     if 16 << int(boards.max(initial=0)) > _MOST:
         boards = boards.reshape(-1, 16).copy()

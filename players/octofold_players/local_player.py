@@ -26,22 +26,22 @@ from octofold_players.downgrading import pack_downgraded
 
 @dataclass(frozen=True)
 class LocalPlayer(ABC):
-    """Implements `octofold_game.player.Player`. Every field of a subclass is an option of the player."""
+    """An `octofold_game.player.Player` that computes moves itself. Fields of subclasses are its options."""
 
     kind: ClassVar[str]
-    """The name without the options."""
+    """The name of the player without its options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
     """The largest exponent that the player accepts. A game that exceeds it ends."""
     looks_ahead: ClassVar[bool] = False
-    """Whether tiles are halved before a search can make a 65536, see `pack_downgraded`."""
+    """Whether large tiles are halved early, before a search can make a 65536, see `pack_downgraded`."""
     revision: ClassVar[int] = 1
-    """Number of the version of the code. Every change of the code that changes moves raises it."""
+    """Version of the player's code. Every change of the code that changes moves raises it."""
 
     @property
     def name(self) -> str:
         """The kind and the options that differ from their defaults, such as `expectimax:depth=2`.
 
-        Of an option without a default, only the value appears.
+        For an option without a default, the name contains only the value.
         """
         chosen = [
             str(value) if option.default is MISSING else f"{option.name}={value}"
@@ -52,7 +52,7 @@ class LocalPlayer(ABC):
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of kind, revision, options and trained numbers. The path of a file does not count."""
+        """SHA-256 of kind, revision, options and the content of files. The paths of files do not count."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
@@ -75,7 +75,7 @@ class LocalPlayer(ABC):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """Return the numbers read from files that determine the moves."""
+        """Return the arrays that determine the moves and that were read from files."""
         return ()
 
 
@@ -83,7 +83,8 @@ class LocalPlayer(ABC):
 class ValuePlayer(LocalPlayer):
     """A player that makes the move with the largest value, unless an endgame table has a move.
 
-    Of equally good moves, it makes the first. It implements `octofold_game.player.TileValuingPlayer`.
+    Of several moves with this value, it makes the first. It implements
+    `octofold_game.player.TileValuingPlayer`.
     """
 
     value_unit: ClassVar[str]
@@ -150,7 +151,7 @@ _TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
 def card_options(
     kind: type[LocalPlayer], options: Mapping[str, Option], useless: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Check that the options of a card are options of a kind of player and have the right types. Return them.
+    """Check the names and types of a card's options for a kind of player, and return the options.
 
     A card has files in place of options that are paths. `useless` holds the names of files that this kind
     does not need.

@@ -18,12 +18,12 @@ LARGEST_SEED = 2**64 - 1
 
 @dataclass(frozen=True)
 class RandomPlayer(LocalPlayer):
-    """Chooses uniformly among the legal moves."""
+    """A player that chooses uniformly among the legal moves."""
 
     kind: ClassVar[str] = "random"
 
     seed: int = 0
-    """The seed. Together with the board, it determines the move."""
+    """The seed that, together with the board, determines the move."""
 
     def __post_init__(self) -> None:
         """Check the options.

@@ -34,10 +34,10 @@ def _prefetch(_typing_context, values, entry):
 
 
 def _gather_bits(_typing_context, result, place, start, boards, shifts, masks, row):
-    """Fill `result[place : place + 8]` with row sums of `start + board >> shift & mask` for eight boards.
+    """Set `result[place : place + 8]` to `start` plus the sum of `board >> shift & mask`, for eight boards.
 
-    Shifts and masks are two-dimensional. One vector operation works on all eight boards. The same loop,
-    compiled by numba, takes three times as long.
+    The sum is over row `row` of the two-dimensional arrays `shifts` and `masks`. One vector operation works
+    on all eight boards. The same loop, compiled by numba, takes three times as long.
     """
 
     def generate(context, builder, signature, arguments):

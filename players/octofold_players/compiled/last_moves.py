@@ -31,14 +31,16 @@ def slid_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def last_moves(afterstate, least, lines, nothing, lost):
-    """Return the expected worth of the best move after a spawn, without searching beyond that move.
+    """Return the value of the best move after a spawn, times the spawned tile's chance, summed over spawns.
+
+    The caller divides the sum by the number of empty cells. Nothing is searched beyond the move.
 
     Args:
         afterstate: a 64-bit board with an empty cell.
         least: smallest exponent of a spawned tile: 1 for 2 and 4, 2 for 4 alone.
-        lines: `[65536]` of `float32` or `float64`, the worth of each line of four cells.
-        nothing: the least worth of a move, also that of an illegal one; has the type of `lines`.
-        lost: worth of a board that has no move better than `nothing`.
+        lines: `[65536]` of `float32` or `float64`, the heuristic value of each line of four cells.
+        nothing: the minimum value of a move, also that of an illegal one; has the type of `lines`.
+        lost: the value of a board that has no move better than `nothing`.
     """
     columns = transpose(afterstate)
     left, right = slid_rows(afterstate, LEFT), slid_rows(afterstate, RIGHT)
@@ -76,10 +78,11 @@ def last_moves(afterstate, least, lines, nothing, lost):
 
 @njit(cache=True, nogil=True)
 def _slid_worth(line, table, shift, board, slid, turned, worth, lines, nothing):
-    """Return the worth of a slid board with `line` as one of its rows, or `nothing` if it does not change.
+    """Return the value of the board that slides after `line` has replaced one of its rows.
 
-    `slid` is the slid board before the row is replaced, `worth` is the worth of its rows, and `turned` is its
-    transpose. The row begins at bit 4 * `shift`.
+    The result is `nothing` if the slide changes nothing. `slid` is the board that slides without the
+    replacement, `worth` is the value of its rows, and `turned` is its transpose. The row begins at bit
+    4 * `shift`.
     """
     fresh = _U(table[line])
     whole = _U(4) * shift

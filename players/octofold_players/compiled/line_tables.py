@@ -16,11 +16,11 @@ from octofold_game.compiling import njit
 _U = np.uint64
 _LINE = _U(0xFFFF)
 Lines = NDArray[np.int64]
-"""`[4, N]`: the exponents of lines, cell by cell."""
+"""The exponents of N lines of four cells, `[4, N]`."""
 
 
 def line_table(measure: Callable[[Lines], NDArray[Any]], dtype: DTypeLike) -> NDArray[np.generic]:
-    """Apply `measure` to all lines at once: `[65536]`, indexed with the first cell lowest."""
+    """Return `measure` of all lines, `[65536]`. The first cell of a line is the lowest digit of its index."""
     return measure(np.arange(1 << 16) >> np.arange(0, 16, 4)[:, None] & 0xF).astype(dtype)
 
 
@@ -31,7 +31,7 @@ def without_gaps(lines: Lines) -> Lines:
 
 @njit(cache=True, nogil=True)
 def sum_of_rows(board, table):
-    """Return the sum of the table's entries for the four rows of a board. Transpose it to sum the columns."""
+    """Return the sum of the table's entries for a board's rows. Transpose the board to sum the columns."""
     return (
         table[board & _LINE]
         + table[board >> _U(16) & _LINE]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.compiling import njit
 
 RUNNING, STOPPED, TABLE_FULL, TURN_OVER = range(4)
-"""States of a search: it is running, or the reason why it ended."""
+"""States of a search: running, or the reason why it ended."""
 NEVER = np.iinfo(np.int64).max
 
 State = np.dtype(
@@ -72,7 +72,7 @@ def visit(state, positions):
 
 @njit(cache=True, nogil=True)
 def may_begin(state, n):
-    """Return whether a search may begin board `n`. End the search if its turn is over."""
+    """Return whether a search may begin board `n`. If its turn is over, end the search unless `n` is 0."""
     if n > 0 and state[0].turn_end != NEVER and clock() >= state[0].turn_end:
         state[0].ended = TURN_OVER
         return False
@@ -112,5 +112,5 @@ _byte_at: Any = intrinsic(_read_byte)
 
 @njit(cache=True, nogil=True)
 def clock():
-    """Return the time of the clock that ends searches, in nanoseconds."""
+    """Return the monotonic time by which searches end, in nanoseconds."""
     return _clock()

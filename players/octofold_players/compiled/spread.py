@@ -1,4 +1,4 @@
-"""Spreads boards over threads. The functions are compiled by numba and run without the global lock.
+"""Spreads boards over threads, for functions that numba compiles to run without Python's global lock.
 
 numba's own parallel loops have two limits: only one thread of a program may run them at a time, and they use
 all cores even for a single board.
@@ -19,11 +19,11 @@ from octofold_game.system.processors import usable_cores
 
 _PARTS_A_THREAD = 4
 _PART_SECONDS = 0.0015
-"""Minimum work that justifies a thread."""
+"""Minimum work that justifies a thread, in seconds."""
 
 
 def part_count() -> int:
-    """Return the number of parts for numba's threads. Some boards take longer, so it exceeds the threads."""
+    """Return the number of parts for numba's threads: several per thread, since some boards take longer."""
     return _PARTS_A_THREAD * numba_threads()
 
 
@@ -56,7 +56,7 @@ def spread_parts(
         fill: does the work of a part.
         count: size of the range; 0 makes no call.
         threads: the number of threads.
-        seconds: estimated time of the whole work on one thread. Shorter work has fewer parts.
+        seconds: estimated time of the whole work on one thread. Short work is split into fewer parts.
         most: maximum size of a part if several threads work.
     """
     if not count:
@@ -85,7 +85,7 @@ def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | No
                 fill(number)
         finally:
             for _ in numbers:
-                pass  # an exception has ended the loop
+                pass  # after an exception, no thread takes another number
 
     others = [_pool(threads).submit(work) for _ in range(min(threads, count) - 1)]
     try:

@@ -11,7 +11,7 @@ MOST_SEARCHES = (1 << 28) - 1
 
 
 class Transpositions(threading.local):
-    """A thread's transposition table, `[entries] kind`. A search ignores the entries of other searches."""
+    """A transposition table `[entries] kind` per thread. A search ignores the entries of other searches."""
 
     def __init__(self, entries: int, kind: np.dtype[np.void]) -> None:
         self._kind = kind
@@ -23,7 +23,7 @@ class Transpositions(threading.local):
         self._searches = 0  # the number of the last search that used the table
 
     def number(self, searches: int) -> int:
-        """Return the first of `searches` successive search numbers. Replaces the table if numbers run out."""
+        """Reserve `searches` search numbers and return the first. Replaces the table if numbers run out."""
         if self._searches + searches > MOST_SEARCHES:
             self.renew(len(self.table))
         self._searches += searches

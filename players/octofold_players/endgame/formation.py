@@ -40,10 +40,10 @@ class Formation:
 
     name: str
     below_next: Mapping[int, int]
-    """For each free cell, the least difference between its exponent and the next tile's. It is 0 for the cell
+    """For each free cell, how far its exponent must at least be below the next tile's. It is 0 for the cell
     in which the next tile is made."""
     goals: tuple[Mapping[int, int], ...]
-    """The goals: for some free cells, the difference between the next tile's exponent and theirs."""
+    """The goals. A goal gives, for some free cells, how far their exponents are below the next tile's."""
     falling: tuple[tuple[int, int], ...]
     """Pairs of cells: the tile in the first cell is larger than the tile in the second."""
     unequal: tuple[tuple[int, int], ...]
@@ -51,11 +51,11 @@ class Formation:
     anchors: tuple[int, ...]
     """Cells whose smallest tile, like the next tile, limits the tiles in all other cells."""
     clips: bool
-    """Whether the table holds boards whose next tile is smaller than every anchor."""
+    """Whether the table plays boards on which every anchor is larger than the next tile."""
     below_anchors: int
-    """Difference between the smallest anchor and the next tile on a board whose anchors are small."""
+    """How far the next tile's exponent is below the smallest anchor's on boards with small anchors."""
     sure: float
-    """Minimum chance of the goal at which the table chooses the move."""
+    """Minimum chance of reaching the goal. At a smaller chance, the table has no move."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ FORMATIONS = (FIVE, SIX)
 
 
 class Shape(NamedTuple):
-    """A formation and the exponent that its table is made for, as the compiled functions take them."""
+    """A formation and the next tile of its table, in the form that compiled functions take."""
 
     largest: np.int64
     """Exponent of the next tile that the table is made for."""
@@ -137,7 +137,7 @@ class Shape(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """Number of positions: `index` returns a smaller number, or -1."""
+        """Number of positions, above every result of `index`."""
         return int(np.prod(self.sizes))
 
 

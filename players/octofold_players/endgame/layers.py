@@ -1,9 +1,9 @@
 """The layers of an endgame: a layer holds all positions whose free tiles have the same sum.
 
 A move keeps the sum and a spawn raises it, so a layer leads only to the next two. Two numbers describe a
-position: the *upper* number its first free cells, the *lower* number the other free cells. With L lower
-numbers, `formation.index` numbers the position upper * L + lower, since strides fall from cell to cell. A
-layer is sorted by upper number, and then by lower number.
+position: the *upper* number stands for its first free cells, and the *lower* number for the other free cells.
+With L lower numbers, `formation.index` of the position is upper * L + lower, since strides fall from cell to
+cell. A layer is sorted by upper number, and then by lower number.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """A board of alternating 32768 and 16384, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Marks a cell's tile as not allowed: below minus any position number, and a sum of sixteen cannot
-overflow."""
+"""Mark of a tile that a cell must not hold. A number with this mark added is negative, and sixteen marks do
+not overflow."""
 
 
 class Layers(NamedTuple):
     """The numbering of the positions of a shape. Sums are in units of 2: a tile of 2 counts 1."""
 
     kept_tiles: np.uint64
-    """Sum of the kept tiles, which is the same on every board."""
+    """A board with the kept tiles alone. Alternating 32768 and 16384 stand for all kept tiles."""
     rows: NDArray[np.int64]
-    """[4, 65536]: for each row of a board, upper << 32 | lower; negative if it is not allowed."""
+    """[4, 65536]: what each content of each row adds to upper << 32 | lower; negative if not allowed."""
     upper_strides: NDArray[np.int64]
     """[16]: the factor by which each cell's exponent counts in the upper number."""
     lower_strides: NDArray[np.int64]
     upper_boards: NDArray[np.uint64]
-    """[U]: for each upper number, the board with its first free cells."""
+    """[U]: for each upper number, the board with the tiles of the first free cells alone."""
     upper_sums: NDArray[np.int64]
     """[U]: for each upper number, the sum of its tiles."""
     lower_ranks: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Layers(NamedTuple):
     lower_order: NDArray[np.int64]
     """[L]: the lower numbers, sorted by the sum of their tiles."""
     lower_boards: NDArray[np.uint64]
-    """[L]: for each entry of `lower_order`, the board with its other free cells."""
+    """[L]: for each entry of `lower_order`, the board with the tiles of the other free cells alone."""
     lower_starts: NDArray[np.int64]
     """The index in `lower_order` at which each sum begins, followed by L."""
 
@@ -94,7 +94,7 @@ def layers_of(shape: Shape) -> Layers:
 def _boards(
     shape: Shape, cells: NDArray[np.int64], strides: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return all contents of some cells, indexed by their number, and the sums of their tiles."""
+    """Return the boards with all contents of some cells, indexed by number, and the sums of their tiles."""
     numbers = np.arange(np.prod(shape.sizes[cells]))
     boards, sums = np.zeros(len(numbers), _U), np.zeros(len(numbers), np.int64)
     for cell in cells.tolist():

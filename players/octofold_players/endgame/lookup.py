@@ -1,4 +1,4 @@
-"""The moves that endgame tables know."""
+"""Looks up moves in endgame tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from octofold_game.symmetries import MOVES
 from octofold_players.endgame.formation import Shape, holds, index
 
 _BLOCK = 8
-"""Number of words of `kept` in a block. Positions are counted per block."""
+"""Number of words of `kept` in a block. `before` counts positions per block."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
-"""The symmetries of `symmetric_boards`, in its order, as numbers of `octofold_game.symmetries`."""
+"""Indices of symmetries in `octofold_game.symmetries`, in the order of `symmetric_boards`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
-"""[8, 4]: for each of a board's `symmetric_boards` and each move there, the same move on the board."""
+"""[8, 4]: the move on a board that corresponds to each move on each of its `symmetric_boards`."""
 
 
 class EndgameTable(NamedTuple):
@@ -28,12 +28,12 @@ class EndgameTable(NamedTuple):
     shape: Shape
     kept: NDArray[np.uint64]
     before: NDArray[np.uint64]
-    """Number of positions before each block of words of `kept`."""
+    """Number of kept positions before each block of words of `kept`."""
     moves: NDArray[np.uint8]
     listed: NDArray[np.uint64]
     """4 * position + move, ascending; unless it is empty, it replaces the other arrays."""
 
-    def numbers(self) -> Iterator[NDArray[np.generic]]:
+    def decisive_arrays(self) -> Iterator[NDArray[np.generic]]:
         """Yield the arrays that determine the table's moves."""
         yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.moves, self.listed)
 

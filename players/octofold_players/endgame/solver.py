@@ -30,21 +30,21 @@ BYTES_A_POSITION = 0.55
 """Bytes of memory that `solve` takes for each position of a large shape."""
 _U = np.uint64
 _CERTAIN = 0x3FFE
-"""Chances are stored as multiples of 1 / `_CERTAIN`, rounded down. So a chance below 1 falls a little with
-every move, and the shorter of two nearly certain paths is better. Tables without this are weaker
+"""Denominator of the stored chances, which are rounded down. So a chance below 1 falls a little with every
+move, and the shorter of two nearly certain paths is better. Tables without this rounding are weaker
 (training/EXPERIMENTS.md)."""
 _TOGETHER = 8
 """Number of upper numbers in a thread's unit of work. Their positions fill whole bytes of the result."""
 _UNKNOWN = np.float32(-1)
 _FINDING = 0.4
-"""Share of the total time that finding the positions takes."""
+"""Share of the total time that `solve` takes to find the reachable positions."""
 
 
 class Solved(NamedTuple):
     """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """One bit for each position: whether its chance is high enough. A word has 64, the first one lowest."""
+    """One bit for each position: whether its chance is high enough. A word has 64 bits, the first lowest."""
     moves: NDArray[np.uint8]
     """Two bits for each position, four positions in a byte: the best move of a kept position."""
 
@@ -58,7 +58,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
         report: called with the finished share of the work after every layer. A layer takes seconds.
 
     Raises:
-        MemoryError: there is too little memory. It is raised before the computation.
+        MemoryError: there is too little memory. Raised before the computation begins.
     """
     of_shape = shape(formation, largest)
     layers = layers_of(of_shape)
@@ -137,7 +137,7 @@ def _solve_layers(
 
 @njit(cache=True, nogil=True)
 def _lower_range(upper, layer, layers):
-    """Return the range in `lower_order` whose numbers make a layer's sum together with an upper number."""
+    """Return the range of `lower_order` whose sums, added to the upper number's sum, give the layer."""
     lower_sum = layer - layers.upper_sums[upper]
     if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
         return 0, 0
@@ -146,9 +146,10 @@ def _lower_range(upper, layer, layers):
 
 @njit(cache=True, nogil=True)
 def _find_following(layer, shape, layers, starts, seen, afterstates, first, last):
-    """Mark the positions that can follow those of a layer with the given upper numbers.
+    """Mark the positions that can follow a layer's positions with upper numbers from `first` to `last`.
 
-    `starts` and `seen` belong to the layer and the next two. `afterstates` are those found in this layer.
+    `starts` and `seen` belong to the layer and the next two. `afterstates` marks the afterstates of the layer
+    that are done.
     """
     for upper in range(first, last):
         begin, end = _lower_range(upper, layer, layers)

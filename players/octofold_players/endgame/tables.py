@@ -47,13 +47,14 @@ _LARGEST_DESCRIPTION = 1 << 20
 _ARRAYS = {"kept": np.uint64, "moves": np.uint8}
 _LISTED = "listed.npy.xz"
 _MOST_LISTED = 1 << 26
-"""Maximum positions of a compressed file: they unpack to half a gigabyte."""
+"""Maximum positions of a compressed file, which unpack to half a gigabyte."""
 _UNPACKING_BYTES = 1 << 27
 """Memory that unpacking may take in addition to its result."""
 _HEADER_BYTES = 128
 """Size of the header of the `.npy` files."""
 DISK_BYTES_A_POSITION = 0.25
-"""Upper estimate. The largest tables take 0.16, since they have a move for one position in seven."""
+"""Upper estimate of a table's bytes for each position. The largest tables take 0.16, since they have a move
+for one position in seven."""
 _U = np.uint64
 _Key = TypeVar("_Key")
 
@@ -88,7 +89,7 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
     Args:
         folder: the folder of the new table and its siblings.
         table: the table that contains the positions.
-        listed: 4 * position + move, ascending: `[N]`.
+        listed: `[N]`, ascending: 4 * position + move of each selected position.
 
     Returns:
         the folder of the new table
@@ -136,7 +137,7 @@ def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
 
 
 def known_positions(folder: Path, formation: Formation, largest: int) -> int | None:
-    """Return the number of positions for which a formation's table has a move, or None without a table.
+    """Return the number of positions for which a formation's table has a move; None if there is no table.
 
     Raises:
         TableFileError: the file is damaged or describes another table. The error names the file.
@@ -194,7 +195,7 @@ def _files_of(description: Path) -> dict[str, Path]:
 def read_tables(
     files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[EndgameTable, ...]:
-    """Return the tables in the bytes of files, in the order of lookup.
+    """Return the tables from the contents of their files, in the order of lookup.
 
     Mapped bytes are not copied.
 
@@ -218,7 +219,7 @@ def read_tables(
 
 
 class _Described(NamedTuple):
-    """The description of a table, as `table.json` holds it."""
+    """The description of a table in `table.json`."""
 
     formation: Formation
     largest: int
@@ -242,7 +243,7 @@ def _described(content: NDArray[np.uint8], file: object) -> _Described:
         if not LEAST_NEXT <= largest <= MOST_NEXT:
             raise ValueError(f"the next tile {1 << largest} is out of range")
         if not 0 <= moves <= shape(formation, largest).positions:
-            raise ValueError(f"{moves:,} moves")
+            raise ValueError(f"impossible number of positions: {moves:,}")
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not an endgame table ({error})") from error
     return _Described(formation, largest, moves)
@@ -272,7 +273,7 @@ def _table(
 
 
 def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
-    """Return the positions and moves of a compressed file, ascending. There must be `count` of them."""
+    """Return the positions and moves of a compressed file, ascending. It must list `count` positions."""
     if count > _MOST_LISTED:
         raise TableFileError(f"{name}: must list at most {_MOST_LISTED:,} positions, got {count:,}")
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)

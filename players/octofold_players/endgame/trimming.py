@@ -19,7 +19,7 @@ _U = np.uint64
 
 
 class Visits:
-    """The visited positions of tables. It takes a byte for each possible position."""
+    """The visited positions of tables, marked in a byte for each possible position."""
 
     def __init__(self, tables: tuple[EndgameTable, ...], seed: int) -> None:
         """Start without visited positions.
@@ -75,7 +75,7 @@ def _play_on(boards, states, tables, seen):
 
 @njit(cache=True, nogil=True)
 def _listed(seen, table):
-    """Return `[N]`, ascending: 4 * position + move of the visited positions, as the table numbers both."""
+    """Return `[N]`, ascending: 4 * position + move of each visited position."""
     listed = np.empty(np.count_nonzero(seen), _U)
     count = 0
     for position in range(len(seen)):

@@ -27,24 +27,26 @@ from octofold_game.contract.searches import Option
 from octofold_players.compiled.line_tables import Lines, line_table, without_gaps
 from octofold_players.compiled.search_limits import TABLE_FULL, new_state
 from octofold_players.compiled.transpositions import Transpositions
-from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
+from octofold_players.deepening import Budget, DeepeningPlayer, DeepeningSearch, Rows
 from octofold_players.expectimax.search import Entry, search_boards
 from octofold_players.local_player import OptionError, card_options, check_option
 
 _U = np.uint64
 _LEAST_DEPTH, _MOST_DEPTH = 4, 12
 _DEPTH_FROM_TILES = 1
-"""nneonneo's depth is the number of distinct tiles minus two, plus the move that is valued."""
+"""Difference between the number of distinct tiles and the default depth: nneonneo subtracts two, but does not
+count the first move."""
 _LARGEST_WEIGHT = 1e7
 LARGEST_POWER = 8.0
-"""Largest power of exponents that a heuristic may sum."""
+"""Maximum of the powers in `Weights`."""
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
-"""Sizes of a transposition table: the default depth fills some 300,000 entries of 16 bytes."""
+"""Minimum and maximum size of a transposition table. The default depth fills some 300,000 entries of 16
+bytes."""
 
 
 @dataclass(frozen=True)
 class HeuristicExpectimaxPlayer(DeepeningPlayer):
-    """Chooses the move with the largest expected heuristic after `depth` moves."""
+    """A player that chooses the move with the largest expected heuristic value after `depth` moves."""
 
     kind: ClassVar[str] = "expectimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -56,7 +58,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     cutoff: float = 0.0001
     """Branches with a smaller probability are not searched further; 0 searches all branches."""
     heuristic: str = "moravek"
-    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo` for the earlier one."""
+    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo` for nneonneo's earlier one."""
     weights: str = ""
     """Weights that replace the heuristic's own: seven numbers joined by `+`, in the order of `Weights`.
     `octofold-papers tune` finds good ones."""
@@ -89,11 +91,11 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         return ExpectimaxSearch(self)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        return ()  # the search has no tables, so a digest need not build it
+        return ()  # the search reads no files, so a digest does not need it
 
 
 class ExpectimaxSearch(DeepeningSearch):
-    """The search of a `HeuristicExpectimaxPlayer`. `cores` None means the number that numba uses."""
+    """The search of a `HeuristicExpectimaxPlayer`. `cores` None means numba's number of threads."""
 
     value_unit = HeuristicExpectimaxPlayer.value_unit
     looks_ahead = HeuristicExpectimaxPlayer.looks_ahead
@@ -106,7 +108,7 @@ class ExpectimaxSearch(DeepeningSearch):
         self._lines = worth_of_lines(player.heuristic, player.weights)
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """As in `DeepeningSearch`."""
+        """Return the search depths, see `DeepeningSearch.depths`."""
         if self._depth is not None:
             return super().depths(boards)
         return np.array([depth_by_tiles(board) for board in boards], np.uint8)
@@ -117,12 +119,12 @@ class ExpectimaxSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        means: Means,
+        budget: Budget,
     ) -> int:
-        """As in `DeepeningSearch`."""
+        """Search boards, see `DeepeningSearch.search`."""
         while True:
             first = _known.number(4 * len(boards))
-            state = new_state(means.deadline, means.stop, means.turn_end)
+            state = new_state(budget.deadline, budget.stop, budget.turn_end)
             state["grows"] = len(_known.table) < _MOST_ENTRIES
             search_boards(boards, depths, moves, self._cutoff, self._lines, _known.table, first, *rows, state)
             if state["ended"] != TABLE_FULL:
@@ -165,7 +167,7 @@ class Weights(NamedTuple):
 
 class _Heuristic(NamedTuple):
     alive: float
-    """Added for each line of a board that is not lost; a lost board is worth 0."""
+    """Constant for each line of a board with a legal move. A lost board has the value 0."""
     weights: Weights
 
 
@@ -205,7 +207,7 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
 
 @lru_cache(8)
 def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
-    """Return the worth `[65536]` of every line by a heuristic. A `text` that is not empty gives the weights.
+    """Return the value `[65536]` of every line by a heuristic. `text` is the option `weights`.
 
     The first cell of a line is the lowest digit of its index.
     """

@@ -2,7 +2,7 @@
 
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
-An afterstate that is too deep or too unlikely is not searched further. Its worth is then the sum of its
+An afterstate that is too deep or too unlikely is not searched further. Its value is then the sum of its
 lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. This search cuts off and looks up the
 same afterstates as that program, so their values differ only by rounding.
 """
@@ -22,11 +22,11 @@ from octofold_players.compiled.search_limits import TABLE_FULL, may_begin, visit
 _U = np.uint64
 _F = np.float32
 _OVER = np.float32(0.0)
-"""The worth of a game that is over. The sum of lines can be negative, but no board is worth less than
-this."""
+"""The value of a game that is over, and the minimum value of a board, although a sum of lines can be
+negative."""
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
-"""A searched afterstate. `tag` is `number of the search << 4 | depth`."""
+"""A searched afterstate in a transposition table. `tag` is `number of the search << 4 | depth`."""
 
 
 @njit(cache=True, nogil=True)
@@ -38,13 +38,13 @@ def search_boards(
     Args:
         boards: `[N]` 64-bit boards.
         depths: `[N]`, search depth of each board, 1 to 16. Boards already searched to it are skipped.
-        moves: which moves to search; the others keep their values.
+        moves: the moves to search. Other moves keep their values.
         cutoff: as in `search_move`.
         lines: as in `search_move`.
         table: as in `search_move`.
         first_search: the number of the first search, 1 or more. The table must not contain this number or
             one of the next 4 N - 1 numbers.
-        values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
+        values: `[N, 4] float64`, receives the values of the moves, -inf if illegal, of finished boards.
         searched: `[N]`, receives the depth to which each finished board was searched.
         positions: `[N]`, is increased by the number of visited positions unless the table was full.
         state: as in `search_move`.
@@ -67,7 +67,7 @@ def search_boards(
                 found[move] = search_move(afterstate, depth - 1, cutoff, lines, table, search, state)
             else:
                 found[move] = -np.inf
-        if state[0].ended != TABLE_FULL:  # after that, the search begins again with a larger table
+        if state[0].ended != TABLE_FULL:  # if the table is full, the search is repeated with a larger one
             positions[n] += state[0].positions - before
         if state[0].ended:
             return n
@@ -79,13 +79,13 @@ def search_boards(
 
 @njit(cache=True, nogil=True)
 def search_move(afterstate, depth, cutoff, lines, table, search, state):
-    """Return the worth of an afterstate, searched `depth` moves deep, or NaN if the search ended early.
+    """Return the value of an afterstate, searched `depth` moves deep, or NaN if the search ended early.
 
     Args:
         afterstate: the 64-bit afterstate of the move.
         depth: moves to search after it, 0 to 15.
         cutoff: `float32`. Less likely afterstates are not searched.
-        lines: `[65536] float32`, the worth of each line of four cells.
+        lines: `[65536] float32`, the heuristic value of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         search: the number of this search, 1 to 2**28 - 1. No entry in the table may have it.
         state: `[1] State`. If it `grows`, a full table ends the search, so that the caller can try a
@@ -100,7 +100,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
-    """Return the mean over the spawns of the best move's worth. Meaningless if the search has ended.
+    """Return the mean over the spawns of the best move's value. Meaningless if the search has ended.
 
     `depth` must be above 0, and `probability` at least `cutoff`.
     """
@@ -137,7 +137,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
                 for exponent in range(2 if fours else 1):
                     board = afterstate | tile << _U(exponent)
                     likely = of_four if exponent else of_two
-                    best = 0.0  # the worth of a game that is over
+                    best = 0.0  # the value of a game that is over
                     for following in _afterstates(board, table):
                         if following != board:
                             best = max(
@@ -157,7 +157,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """Return the board slid up, down, left and right. nneonneo's order decides what the table contains."""
+    """Return the board slid up, down, left and right: nneonneo's order, which decides the table's content."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)

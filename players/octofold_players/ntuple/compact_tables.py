@@ -23,9 +23,9 @@ from octofold_players.compiled.table_files import BAD_JSON, TableFileError, mapp
 from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 PAGE = 16
-"""Entries of a page."""
+"""Number of entries in a page."""
 CODES = 1 << 12
-"""Values of a codebook."""
+"""Number of values in a codebook."""
 NETWORK_FILE = "network.json"
 """File name of the description of a network whose tables are not compact."""
 FORMAT = 1
@@ -41,7 +41,7 @@ class CompactTables:
     """The entries of a network that matter for play, with rounded values."""
 
     FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
-    """File names, in a published player, of the card and the graph of the model whose tables it reads."""
+    """File names of an n-tuple model's card and graph in the folder of a published player."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
@@ -116,7 +116,7 @@ class CompactTables:
 
     @classmethod
     def load(cls, folder: Path) -> CompactTables:
-        """Read the tables from the `files_in` a folder. Raises `TableFileError`, as `files_in` does."""
+        """Read the tables from a folder. Raises `TableFileError`, as `files_in` does."""
         files = cls.files_in(folder)
         return cls._in([mapped(file) for file in files.values()], list(files.values()))
 
@@ -160,9 +160,9 @@ def is_compact(folder: Path) -> bool:
     return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
 
 
-def _checked(listed: Any, begun_by: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Return the tuples and the stages of a card."""
-    tuples, stages = tuple(tuple(cells) for cells in listed), tuple(begun_by)
+def _checked(card_tuples: Any, card_stages: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Check the tuples and the stages of a card, and return them."""
+    tuples, stages = tuple(tuple(cells) for cells in card_tuples), tuple(card_stages)
     check_tuples(tuples)
     check_stages(stages)
     length = len(tuples[0])

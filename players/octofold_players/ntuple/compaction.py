@@ -15,9 +15,9 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
 
-_COUNTED_MOVES = 33_000_000  # maximum; smaller networks need a quarter of their number of entries
-_MOVES_AT_ONCE = 500_000  # per call of compiled code, which ignores Ctrl-C: some seconds
-_SEED = 1  # of the games that count visits
+_COUNTED_MOVES = 33_000_000  # maximum; small networks need only a quarter as many moves as they have entries
+_MOVES_AT_ONCE = 500_000  # moves per call of compiled code, which takes some seconds and ignores Ctrl-C
+_SEED = 1  # seed of the games in which visits are counted
 
 
 def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
@@ -50,7 +50,7 @@ def most_important(
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
-    """Return the number of heaviest entries that fit into the bytes, an even number."""
+    """Return the largest even number of entries, heaviest first, that fit into `largest_bytes`."""
     starts_page = np.zeros(len(entries), np.bool_)
     _, first = np.unique(entries // PAGE, return_index=True)
     starts_page[first] = True
@@ -67,7 +67,7 @@ def _packed(
     codes: NDArray[np.uint16],
     codebook: NDArray[np.float32],
 ) -> CompactTables:
-    """Return compact tables of these entries, given in ascending order, and their codes."""
+    """Return compact tables of the entries `kept`, which are in ascending order, with the entries' codes."""
     bits = np.zeros((len(network.values) // PAGE, PAGE), np.bool_)
     bits.reshape(-1)[kept] = True
     used = bits.any(axis=1)
@@ -122,7 +122,7 @@ def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
 def choose_codebook(
     values: NDArray[np.float32], visits: NDArray[np.uint32], levels: int
 ) -> NDArray[np.float32]:
-    """Return ascending values that make about the smallest squared error over all visits.
+    """Return ascending values that approximately minimize the squared error over all visits.
 
     They are exact in float16, the type of a graph's unpacked tables, and within its range. The density of the
     values is the cube root of the density of visits (Panter and Dite, "Quantization distortion in pulse-count

@@ -81,8 +81,9 @@ class NTupleNetwork:
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """`[entries / PAGE]`: the page of `values` that has the entries. It is empty if `values` has all entries
-    in order. Most entries of a compact network are 0, so the kept pages take a third of the memory."""
+    """`[entries / PAGE]`: for each page of entries, the index of the page in `values`. It is empty if
+    `values` has all entries in order. Most entries of a compact network are 0, so the kept pages take a third
+    of the memory."""
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
@@ -131,7 +132,7 @@ class NTupleNetwork:
 
     @classmethod
     def load(cls, folder: Path, *, paged: bool = False) -> NTupleNetwork:
-        """Read a network from `save`, a published model with compact tables, or a weight file of TDL2048.
+        """Read a network that `save` wrote, a published model, or a weight file of TDL2048.
 
         With `paged`, compact tables stay in pages, which only compiled code can read.
 
@@ -156,7 +157,7 @@ class NTupleNetwork:
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
         """Read a network from the bytes of `FILES` without copying, or from `CompactTables.FILES` into pages.
 
-        Raises `TableFileError`, which names the file and whether it is missing or what is wrong with it.
+        Raises `TableFileError`, which names the missing file, or the file and what is wrong with it.
         """
         if all(name in files for name in CompactTables.FILES):
             return cls._of(CompactTables.read(files), paged=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.searches import FileSource, Option
 
 from octofold_players.compiled.search_limits import new_state
-from octofold_players.deepening import DeepeningPlayer, DeepeningSearch, Means, Rows
+from octofold_players.deepening import Budget, DeepeningPlayer, DeepeningSearch, Rows
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
@@ -26,7 +26,7 @@ _NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 
 @dataclass(frozen=True)
 class NTuplePlayer(DeepeningPlayer):
-    """Makes the move with the largest expected score by the network, searched `depth` moves deep.
+    """A player that makes the move with the largest expected score by a network, `depth` moves deep.
 
     If an endgame table has a move, the player makes that move.
     """
@@ -47,7 +47,7 @@ class NTuplePlayer(DeepeningPlayer):
 
         Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no network.
         """
-        _ = self._search  # made now, to report a missing file before the first move
+        _ = self._search  # created now, to report a missing file before the first move
 
     @classmethod
     def served(
@@ -86,7 +86,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """A search that uses endgame tables first, then a network. `cores` None: the number that numba uses."""
+    """A search by endgame tables first, then by a network. `cores` None means numba's number of threads."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32
@@ -103,9 +103,9 @@ class NTupleSearch(DeepeningSearch):
         super().__init__(depth, cores, tables)
         self.network = network
 
-    def numbers(self) -> list[NDArray[np.generic]]:
-        """As in `DeepeningSearch`."""
-        return [self.network.values, self.network.pages, *super().numbers()]
+    def arrays(self) -> list[NDArray[np.generic]]:
+        """Return the arrays that the search reads from files."""
+        return [self.network.values, self.network.pages, *super().arrays()]
 
     def search(
         self,
@@ -113,9 +113,9 @@ class NTupleSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        means: Means,
+        budget: Budget,
     ) -> int:
-        """As in `DeepeningSearch`."""
-        state = new_state(means.deadline, means.stop, means.turn_end)
+        """Search boards, see `DeepeningSearch.search`."""
+        state = new_state(budget.deadline, budget.stop, budget.turn_end)
         search_boards(boards, depths, moves, self.network.values, self.network.layout, *rows, state)
         return int(state["ended"][0])

@@ -27,7 +27,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
     Args:
         boards: `[N]` 64-bit boards.
         depths: `[N]`, search depth of each board, at least 1. Boards already searched to it are skipped.
-        moves: which moves to search; the others keep their values.
+        moves: the moves to search. Other moves keep their values.
         network: the values of the network.
         layout: the layout of the network.
         values: `[N, 4] float32`, receives the values of the moves, -inf if illegal, of finished boards.

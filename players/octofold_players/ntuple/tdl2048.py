@@ -1,4 +1,4 @@
-"""Reads weight files of TDL2048 (https://github.com/moporgic/TDL2048), whose networks have our structure.
+"""Reads weight files of TDL2048 (https://github.com/moporgic/TDL2048), whose networks are built like ours.
 
 All numbers are little-endian:
 
@@ -71,7 +71,7 @@ def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
     if is_text or count != 16**length or name >= count or not 1 <= length <= LONGEST_TUPLE:
         raise ValueError(f"a table with the name {name:x} and {count:,} values does not belong to a tuple")
     if size not in (2, 4, 8):
-        raise ValueError(f"values must have 2 or 4 bytes, got {size}")
+        raise ValueError(f"values must have 2, 4 or 8 bytes, got {size}")
     values = content.array(f"<f{size}", count)
     while size := content.number("<u2"):
         content.array("u1", size * content.number("<u8"))

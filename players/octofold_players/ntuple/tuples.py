@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 LONGEST_TUPLE = 7
-"""A table of 7 cells has 268 million entries."""
+"""Maximum cells of a tuple. A table of 7 cells has 268 million entries."""
 
 
 def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
@@ -13,8 +13,8 @@ def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
     for cells in tuples:
         if len(cells) != len(tuples[0]) or not 1 <= len(cells) <= LONGEST_TUPLE:
             raise ValueError(
-                f"tuple {list(cells)}: all have one length, 1 to {LONGEST_TUPLE} cells, and the first has "
-                f"{len(tuples[0])}"
+                f"tuple {list(cells)}: all tuples must have the same length, 1 to {LONGEST_TUPLE} cells; the "
+                f"first has {len(tuples[0])}"
             )
         known = all(type(cell) is int and 0 <= cell <= 15 for cell in cells)
         if not known or any(b <= a for a, b in pairwise(cells)):

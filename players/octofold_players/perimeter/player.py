@@ -21,7 +21,7 @@ from octofold_game.contract.searches import Option
 from octofold_players.compiled.line_tables import Lines, line_table
 from octofold_players.compiled.search_limits import new_state
 from octofold_players.compiled.transpositions import Transpositions
-from octofold_players.deepening import EVERY_MOVE, DeepeningPlayer, DeepeningSearch, Means, Rows
+from octofold_players.deepening import EVERY_MOVE, Budget, DeepeningPlayer, DeepeningSearch, Rows
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
 from octofold_players.local_player import card_options
@@ -30,14 +30,15 @@ from octofold_players.perimeter.search import Entry, search_boards
 _RISE = 12
 """Cost of a tile larger than the one before it, as a multiple of the gain of a tile in order."""
 _ENTRIES = 1 << 16
-"""Number of entries of a transposition table: 1.5 MB, which fit into the cache of one core."""
+"""Number of entries of a transposition table. Its 1.5 MB fit into the cache of one core."""
 _DOUBT = 3
-"""A search to depth d considers a spawn if its probability is at least 1 / 2 ** (d + `_DOUBT`)."""
+"""Exponent of the cut-off: a search to depth d considers spawns of probability 1 / 2 ** (d + `_DOUBT`) or
+more."""
 
 
 @dataclass(frozen=True)
 class PerimeterPlayer(DeepeningPlayer):
-    """Makes the move of an endgame table, or the move with the largest expected worth if no table has one."""
+    """A player that follows endgame tables. On other boards, it searches by expectimax with a heuristic."""
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
@@ -54,7 +55,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
         Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no tables.
         """
-        _ = self._search  # made now, to report a missing file before the first move
+        _ = self._search  # created now, to report a missing file before the first move
 
     @classmethod
     def served(
@@ -77,7 +78,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """A search with endgame tables. `cores` None means the number that numba uses.
+    """A search with endgame tables. `cores` None means numba's number of threads.
 
     The moves of a board share a transposition table, so several threads would change the result.
     """
@@ -96,12 +97,12 @@ class PerimeterSearch(DeepeningSearch):
         depths: NDArray[np.uint8],
         moves: NDArray[np.int64],
         rows: Rows,
-        means: Means,
+        budget: Budget,
     ) -> int:
-        """Implement `DeepeningSearch.search`. Always searches all moves."""
+        """Search all moves of boards, see `DeepeningSearch.search`."""
         assert len(moves) == len(EVERY_MOVE)
         first = _known.number(2 * len(boards))
-        state = new_state(means.deadline, means.stop, means.turn_end)
+        state = new_state(budget.deadline, budget.stop, budget.turn_end)
         search_boards(boards, depths, _DOUBT, _worth_of_lines(), _known.table, first, *rows, state)
         return int(state["ended"][0])
 
@@ -115,7 +116,7 @@ def _worth_of_lines() -> NDArray[np.generic]:
 
 
 def _worth(lines: Lines) -> NDArray[np.int64]:
-    """Return the worth of lines: the first tile and descending neighbors gain, ascending ones cost more."""
+    """Return the values of lines: the first tile and descending neighbors add, ascending ones cost more."""
     tiles = lines << lines
     first, second = tiles[:-1], tiles[1:]
     falling = first + second + np.where(first == second, first, 0)

@@ -2,11 +2,11 @@
 
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
-Only the heuristic of the last afterstates counts. An afterstate is not searched if it is too deep, too
-unlikely, or too far from the formation: worth less than twice the largest tile. The limit on worth does not
-apply if the board itself is worth less. If no move is worth anything, the board is searched once more, with
-limits on depth and probability alone. A lost game then costs more than most disorder. macroxue's player does
-all this (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
+Only the heuristic value of the last afterstates counts. An afterstate is not searched if it is too deep, too
+unlikely, or too far from the formation, with a value below twice the largest tile. The limit on the value
+does not apply if the board itself is below it. If all moves have negative values, the board is searched once
+more, with limits on depth and probability alone. A lost game then costs more than most disorder. macroxue's
+player does all this (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NOTHING = -np.inf
 _LEAST_LOSS = 1 << 17
 """Minimum cost of a lost game, in units of `lines`."""
 _ALL_LOST = -np.float64(1 << 22)
-"""Worth of a board where all moves lose: worse than most disorder."""
+"""The value of a lost game if no move of the board looks good: worse than most disorder."""
 
 Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
 )
-"""A searched afterstate. `tag` is `number of the search << 4 | depth`."""
+"""A searched afterstate in a transposition table. `tag` is `number of the search << 4 | depth`."""
 
 
 @njit(cache=True, nogil=True)
@@ -41,11 +41,11 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
         boards: `[N]` 64-bit boards.
         depths: `[N]`, search depth of each board, 1 to 15. Boards already searched to it are skipped.
         doubt: at depth d, spawns less likely than `2 ** -(d + doubt)` are not searched further.
-        lines: `[65536] float64`, the worth of each line of four cells.
+        lines: `[65536] float64`, the heuristic value of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
         first_search: the number of the first search, 1 or more. The table must not contain this number or
             one of the next 2 N - 1 numbers: a board is searched once or twice.
-        values: `[N, 4] float64`, receives the worth of each move, -inf if illegal, of finished boards.
+        values: `[N, 4] float64`, receives the values of the moves, -inf if illegal, of finished boards.
         searched: `[N]`, receives the depth to which each finished board was searched.
         positions: `[N]`, is increased by the number of visited positions.
         state: `[1] State`.
@@ -104,7 +104,7 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
 
 @njit(cache=True, nogil=True)
 def _largest_tile(board):
-    """Return the worth of the largest tile alone."""
+    """Return the heuristic value of the largest tile alone."""
     largest = _U(0)
     while board:
         largest = max(largest, board & _U(0xF))
@@ -114,7 +114,7 @@ def _largest_tile(board):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search, state):
-    """Return the mean over the spawns of the best move's worth. Meaningless if the search has ended."""
+    """Return the mean over the spawns of the best move's value. Meaningless if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
         return worth
@@ -173,5 +173,5 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
 
 @njit(cache=True, nogil=True)
 def slot_of(afterstate, entries):
-    """Return the slot of an afterstate. Only the highest bits of the product depend on every cell."""
+    """Return the slot of an afterstate, from the highest bits of a product, which depend on every cell."""
     return np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) * _U(entries) >> _U(32))

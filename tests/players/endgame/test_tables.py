@@ -179,7 +179,7 @@ def test_a_player_asks_its_tables_first(
         (
             "table.json",
             json.dumps({"format": 4, "formation": "six", "largest": 5, "moves": 1 << 40}),
-            "table.json: not an endgame table (1,099,511,627,776 moves)",
+            "table.json: not an endgame table (impossible number of positions: 1,099,511,627,776)",
         ),
         ("kept.npy", "", "kept.npy: damaged, or not an array of numbers"),
         ("moves.npy", "PK\x03\x04", "moves.npy: damaged, or not an array of numbers"),
