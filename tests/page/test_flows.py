@@ -216,7 +216,7 @@ def test_cards_tell_averages_and_two_results_are_compared(
         verdict = visit.page.locator("#tab-watch .verdict")
         expect(verdict).to_contain_text("not the same games: ")
         visit.run("location.hash = '#watch/corner/copy'")
-        expect(verdict).to_contain_text("; 4 games each. An interval takes at least 10 games")
+        expect(verdict).to_contain_text("; 4 games each. An interval requires at least 10 games")
         expect(visit.page.locator(".compared tr", has_text="95% interval")).to_contain_text("\u2013\u2013")
         visit.run("location.hash = '#watch'")
         ratings = visit.page.locator(".ratings tbody tr:not(.published)")

@@ -1,6 +1,6 @@
-"""Compares two players by their games: the average difference, the answer to a question, and both in words.
+"""Compares two players by the same games: difference in score, answer to a question, and both in words.
 
-Both players have played the same games. The games are compared one by one.
+The games of the two players with the same index form a pair.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,12 @@ from octofold_client.wording import counted, decimals_for
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of two players over the games that both finished.
+    """A comparison of two players by the games that both finished.
 
-    It has two differences. The plain difference is that of the average scores. Its interval is valid for one
-    check, after a number of games that was fixed beforehand. The capped difference is that of the bets, which
-    count scores up to a cap. Its interval is valid at any check, and so are the answers to questions.
+    It reports two differences of averages. The plain difference uses the full scores. Its confidence interval
+    is valid for a single look, after a number of games that was fixed in advance. The capped difference uses
+    the scores of the sequential test, which count up to a cap. Its interval is valid at any look, and so are
+    the answers to questions.
     """
 
     first: Side
@@ -36,29 +37,29 @@ class Comparison:
     """`[N]`: scores of the first player. Element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
-    """Why nothing is compared: a side lacks games. Empty if no side does."""
+    """The reason why nothing is compared: games of a player are missing. Empty if no game is missing."""
     interval: Interval | None
-    """95% interval of the plain difference, second minus first. None for too few games, and if the results
-    decided when to stop."""
+    """95% confidence interval of the plain difference, second minus first. None for too few games, and if the
+    results determined the number of games."""
     bets: Bets | None
     """The bets of the sequential test. None for too few games, and in a league that is checked only once."""
     bets_interval: Interval | None
-    """95% interval of the capped difference, valid at any check."""
+    """95% confidence interval of the capped difference, second minus first, valid at any look."""
     stopped: bool = False
-    """Whether the results decided on the number of games."""
+    """Whether the results determined the number of games (optional stopping)."""
     question: Question | None = None
-    """The question; None asks which player is better."""
+    """The question about the two players; None asks which one is better."""
     finding: Finding | None = None
-    """The answer to the question; None without a question, and for too few games."""
+    """The answer to the question; None without a question and for too few games."""
     capped: bool = True
     """Whether the bets count scores only up to a cap."""
     corrected_for: int = 1
-    """Number of comparisons for which the intervals are corrected."""
+    """Number of pairwise comparisons for which the intervals are corrected."""
     p_value: float | None = None
     """P-value of the plain difference, corrected like its interval; None if it was not computed."""
     without_luck: tuple[float, Interval] | None = None
-    """The difference of the averages without the luck of the tiles, with its interval. None if luck is not
-    taken out, or if the plain difference has no interval."""
+    """The difference of the luck-adjusted averages, second minus first, and its interval. None without luck
+    adjustment, and if the plain difference has no interval."""
 
     @classmethod
     def of(
@@ -71,16 +72,16 @@ class Comparison:
         cap: int | None = None,
         pairs: int = 1,
     ) -> "Comparison":
-        """Compare two sides of `sides.in_common`.
+        """Compare two sides from the list that `sides.in_common` returns.
 
         Args:
-            first: the first player, A of the question.
-            second: the second player.
-            stopped: whether the results decided on the number of games.
+            first: the first player, with which the question compares the second.
+            second: the second player, which the question is about.
+            stopped: whether the results determined the number of games.
             question: the question about the two players.
             cap: the largest score that counts in bets, from `sequential.cap_of`; None if all scores count.
-            pairs: number of comparisons. If it is above 1, `contest.pair_differences` computes the plain
-                interval.
+            pairs: number of pairwise comparisons for which the intervals are corrected. If it is above 1,
+                `contest.pair_differences` computes the interval of the plain difference.
         """
         unfinished = [side for side in (first, second) if not side.finished]
         ours, theirs = (np.array(list(side.scores.values()), np.int64) for side in (first, second))
@@ -96,7 +97,8 @@ class Comparison:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
                 interval = difference_interval(theirs - ours)
-                # If few games differ, no interval is valid. Without luck, all games differ.
+                # Adjusted scores differ in all games, so their number tells nothing. The plain interval
+                # exists only if enough plain scores differ.
                 if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
                     adjusted = difference_interval(theirs_left - ours_left)
@@ -121,19 +123,19 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Average difference in score, second minus first; only valid if both players are finished."""
+        """Average paired difference in score, second minus first; only valid if no game is missing."""
         return float(np.mean(self.second_scores) - np.mean(self.first_scores))
 
     @property
     def shown(self) -> tuple[float, Interval | None]:
-        """The difference that decides, second minus first, with its interval. It is capped if `stopped`."""
+        """The difference that decides, second minus first, and its interval: the capped one if `stopped`."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
 
     @property
     def lead(self) -> tuple[str, str, float, Interval | None]:
-        """The better player, the other player, and the difference and interval as seen by the better one."""
+        """The better player, the other player, and the difference (better minus other) with its interval."""
         return self._turned(*self.shown)
 
     def _turned(
@@ -151,13 +153,13 @@ class Comparison:
 
     @property
     def won_interval(self) -> Interval:
-        """95% interval of `won_by_second`. Equal scores vary less than wins and losses, so it is too wide."""
+        """95% interval of `won_by_second`. Ties vary less than wins and losses, which makes it too wide."""
         games = len(self.first_scores)
         return share_interval(self.won_by_second * games, games)
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """Each player's share of games above the cap with its 95% interval, by name."""
+        """Share of each player's games above the cap, and its 95% interval, by the player's name."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -166,19 +168,19 @@ class Comparison:
 
     @property
     def equal_games(self) -> int | None:
-        """Number of games in which both scored the same; None if games of a player are missing."""
+        """Number of games in which both players have the same score; None if games are missing."""
         if self.unfinished:
             return None
         return int(np.count_nonzero(self.first_scores == self.second_scores))
 
     @property
     def too_alike(self) -> bool:
-        """Whether too few games differ for a plain interval."""
+        """Whether too few games have different scores for an interval of the plain difference."""
         return len(self.first_scores) - (self.equal_games or 0) < FEWEST
 
     @property
     def clear(self) -> bool:
-        """Whether the interval of `shown` excludes zero."""
+        """Whether the interval of `shown` excludes 0."""
         if self.unfinished:
             return False
         _, interval = self.shown
@@ -191,7 +193,7 @@ class Comparison:
 
     @property
     def decided(self) -> bool:
-        """Whether the question is answered. Without a question: whether the interval excludes zero."""
+        """Whether the question is answered. Without a question: whether the interval excludes 0."""
         return self.clear if self.question is None else self.answer is not None
 
     @property
@@ -211,7 +213,7 @@ class Comparison:
             percent = f", {theirs / ours - 1:+.1%}" if ours else ""
             return f"{averages}{percent}; {self._games_in_words}."
         if self.interval is None:
-            least = f"An interval takes at least {FEWEST} games in which they differ."
+            least = f"An interval requires at least {FEWEST} games with different scores."
             return f"{averages}; {self._games_in_words}. {least}"
         better, worse, difference, limits = self._turned(self.difference, self.interval)
         amount, low, high = _rounded(difference, limits)
@@ -220,7 +222,7 @@ class Comparison:
             return f"{better} scores {amount} more on average than {worse} {interval}."
         return (
             f"No significant difference: on average, {better} scores {amount} more {interval}. This interval "
-            "is right for one look after a number of games that was chosen beforehand."
+            "is valid for a single look, after a number of games that was fixed in advance."
         )
 
     @property
@@ -229,21 +231,21 @@ class Comparison:
             return ""
         better, worse, difference, limits = self._turned(*self.without_luck)
         amount, low, high = _rounded(difference, limits)
-        return f"Without the luck of the tiles: {better} {amount} more than {worse} ({low} to {high})."
+        return f"Without the luck of the tiles, {better} scores {amount} more than {worse} ({low} to {high})."
 
     @property
     def _capped_in_words(self) -> str:
-        """Describe the bets in words: up to which score they count, and their result."""
+        """The result of the bets in words, with the cap of the scores."""
         if self.bets is None:
             return self._no_bets if self.stopped or self.question is not None else ""
         games = f"{counted(len(self.bets.first), 'game')} each"
-        scope = "At any look"
+        scope = "Valid at any look"
         if self.above_cap:
             ours, theirs = (
                 f"{share:.1%} ({percents(interval)})" for share, interval in self.above_cap.values()
             )
             scope = (
-                f"At any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
+                f"Valid at any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
                 f"{self.first.name} and {theirs} of those of {self.second.name} score more)"
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
@@ -255,15 +257,15 @@ class Comparison:
             amount, low, high = _rounded(difference, limits)
             told = f"{better} scores {amount} more than {worse} (95% interval {low} to {high}; {games})"
             if limits is not None and limits[0] <= 0:
-                told = f"no significant difference: {told}"
-            return f"{scope}, {told}."
+                told = f"no significant difference; {told}"
+            return f"{scope}: {told}."
         assert self.question is not None
         ratios = [100 * ratio for ratio in (self.bets.ratio, *self.finding.ratio_interval)]
         decimals = decimals_for(ratios[1:], [100 * ratio for ratio in self.question.ratios], least=1)
         share, low, high = (f"{ratio:,.{decimals}f}%" for ratio in ratios)
         hidden = self.bets.above_cap is not None and any(self.bets.above_cap)
         return (
-            f"{scope}, {self.second.name} scores {share} of the average of {self.first.name} "
+            f"{scope}: {self.second.name} scores {share} of the average of {self.first.name} "
             f"({low} to {high}; each limit is wrong in at most {self.finding.limit_error_rate:.1%} of all "
             f"runs; {games})." + (" Points above the cap do not count." if hidden else "")
         )
@@ -273,8 +275,8 @@ class Comparison:
         games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
-            return f"The bets give no result, because no score of {self.first.name} counts."
-        return f"An answer takes more than {counted(least, 'game')}."
+            return f"The bets give no result, because {self.first.name} scores 0 in every game."
+        return f"An answer requires more than {counted(least, 'game')}."
 
     @property
     def _games_in_words(self) -> str:
@@ -282,7 +284,7 @@ class Comparison:
 
     @property
     def _sameness(self) -> str:
-        """Describe how far the two players are the same; empty if they clearly differ."""
+        """A sentence about players that are equal or always score the same; empty for other players."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)
@@ -299,7 +301,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures as plain JSON values; null where games are missing."""
+        """Return the figures as JSON values; those that missing games leave unknown are null."""
         bets, finding, whole = self.bets, self.finding, not self.unfinished
         luck = self.first.luck if self.second.luck is not None else None
         values = {"values": luck and luck.values, "sha256": luck and luck.sha256}
@@ -336,7 +338,7 @@ class Comparison:
 
 
 def _rounded(difference: float, interval: Interval | None) -> tuple[str, str, str]:
-    """Return a difference and its limits, rounded so that each limit stays on its side of zero."""
+    """Return a difference and its limits as text, rounded so that each limit stays on its side of 0."""
     low, high = interval or (difference, difference)
     decimals = decimals_for([low, high], [0])
     amount, least, most = (f"{value:,.{decimals}f}" for value in (difference, low, high))

@@ -1,7 +1,7 @@
 """Compares several players with each other: every pair of them, and the league table.
 
-The intervals of all differences are valid together. Among many pairs of equal players, some ordinary 95%
-interval excludes zero by chance. Here the probability that any interval misses its difference is 5%.
+The confidence intervals of all differences are simultaneous: the probability that any of them misses its true
+difference is 5%. Among many pairs of equal players, some ordinary 95% interval would exclude 0 by chance.
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,12 @@ class Standing:
 
     side: Side
     scores: NDArray[np.int64]
-    """`[N]`: the scores of the compared games, in the order of their index."""
+    """`[N]`: the scores of the compared games, in the order of the games' indices."""
     interval: Interval | None
-    """95% interval of this average alone. None for too few games, and if games are missing."""
+    """95% confidence interval of this average, not corrected for other players. None if games are missing or
+    too few."""
     adjusted: AdjustedAverage | None
-    """The average without the luck of the tiles; None if it is not taken out."""
+    """The luck-adjusted average; None without luck adjustment."""
     rank: tuple[int, int] | None
     """The best and the worst rank that the intervals of all differences allow; None if games are missing."""
 
@@ -44,7 +45,7 @@ class Standing:
 
     @property
     def rank_in_words(self) -> str:
-        """The rank in words, such as "1" or "2 to 3"; empty without a rank."""
+        """The rank as text, such as "1" or "2 to 3"; empty without a rank."""
         if self.rank is None:
             return ""
         best, worst = self.rank
@@ -53,10 +54,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Contest:
-    """Two or more players, compared with each other."""
+    """A comparison of two or more players, pair by pair."""
 
     standings: tuple[Standing, ...]
-    """One row for each player, in the given order."""
+    """The row of each player, in the order of the sides."""
     pairs: tuple[Comparison, ...]
     """The comparison of each pair of players, in the order of `itertools.combinations`."""
 
@@ -72,9 +73,9 @@ class Contest:
         """Compare at least two sides by the games that all of them finished.
 
         Args:
-            sides: the sides; their names differ.
-            stopped: whether the results decided on the number of games.
-            question: the question about two sides.
+            sides: the players with their scores; their names must differ.
+            stopped: whether the results determined the number of games.
+            question: the question about the players of a pair.
             capped: whether bets count scores only up to a cap.
 
         Raises:
@@ -94,12 +95,12 @@ class Contest:
 
     @property
     def ranked(self) -> list[Standing]:
-        """The standings in descending order of the average. Players without an average come last."""
+        """The rows in descending order of the average. Players without an average come last."""
         return sorted(self.standings, key=lambda standing: -(standing.average or 0.0))
 
     @property
     def compared(self) -> dict[Path, range]:
-        """The indices of the games that are compared, by the result folder of each finished player."""
+        """The indices of the compared games, by the result folder of each player without missing games."""
         return {
             standing.side.folder: range(min(scores), max(scores) + 1)
             for standing in self.standings
@@ -138,7 +139,7 @@ class Contest:
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """Return the pairs with jointly valid intervals, from the scores of all finished players, `[K, N]`."""
+    """Return the pairs with simultaneous intervals. `scores` are those of all finished players, `[K, N]`."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
@@ -151,10 +152,10 @@ def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list
 
 
 def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int, int] | None]:
-    """Return the possible ranks of each finished player; None for the others.
+    """Return each player's range of ranks (best, worst); None if games of the player are missing.
 
-    A player ranks below everyone who is clearly better and above everyone who is clearly worse. If the
-    intervals of all pairs are valid together, so are these ranks (Mogstad, Romano, Shaikh and Wilhelm,
+    A player ranks below all players that are clearly better and above all that are clearly worse. These
+    ranges are simultaneous if the intervals of the differences are (Mogstad, Romano, Shaikh and Wilhelm,
     "Inference for ranks with applications to mobility across neighbourhoods and academic achievement across
     countries", 2024).
     """
@@ -196,30 +197,31 @@ def _player(standing: Standing) -> dict[str, Any]:
 
 CONFIDENCE = 0.95
 DRAWS = 20_000
-"""Number of random draws. Another random generator moves the limits by about 0.5% of their distance."""
+"""Number of random draws. Another seed moves the limits of an interval by about 0.5% of its width."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two averages, with an interval and a p-value that are corrected for all pairs."""
+    """The difference of two averages, with a simultaneous interval and a p-value corrected for all pairs."""
 
     interval: Interval
     p_value: float
-    """The probability that some pair differs as clearly as this one, if all players were equal."""
+    """Probability that some pair would differ as clearly as this one if all players were equal."""
 
 
 def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     """Return the differences (second minus first) of all pairs, in the order of `itertools.combinations`.
 
-    The limits are those of the largest of many correlated differences (Hothorn, Bretz and Westfall,
-    "Simultaneous inference in general parametric models", 2008). Its distribution is simulated with a fixed
-    seed from the multivariate t distribution with the covariance of the averages.
+    This is the single-step max-t method (Hothorn, Bretz and Westfall, "Simultaneous inference in general
+    parametric models", 2008). All intervals use the same quantile, that of the largest absolute t statistic
+    of all pairs. Its distribution is simulated with a fixed seed from the multivariate t distribution with
+    the covariance of the averages.
 
     Args:
         scores: `[K, N]` scores of the players in the same games.
 
     Returns:
-        None for fewer than two games.
+        The differences; None for fewer than two games.
     """
     games = scores.shape[1]
     if games < 2:
@@ -232,7 +234,7 @@ def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     ]
     largest = np.zeros(DRAWS)
     for (i, j), error in zip(pairs, errors, strict=True):
-        if error > 0:  # otherwise the difference is the same in all games
+        if error > 0:  # if it is 0, the difference is the same in all games
             np.maximum(largest, np.abs(drawn[j] - drawn[i]) / error, out=largest)
     width = float(np.quantile(largest, CONFIDENCE))
     return [
@@ -251,7 +253,7 @@ def _difference(average: float, error: float, width: float, largest: NDArray[np.
 def _draw(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
     """Return `[K, DRAWS]` draws from the multivariate t distribution."""
     generator = np.random.default_rng(0)
-    # By eigenvalues, because players with equal games make the matrix singular.
+    # A root by eigenvalues also exists if the matrix is singular, as for two players with equal scores.
     values, vectors = np.linalg.eigh(covariance)
     root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = root @ generator.standard_normal((len(covariance), DRAWS))

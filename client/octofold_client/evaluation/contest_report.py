@@ -24,7 +24,7 @@ _MOST_NAMED = 3
 
 
 def markdown(contest: Contest) -> str:
-    """Return the tables and, below them, the result in words."""
+    """Return the report as Markdown: the tables, then the result in words."""
     if len(contest.pairs) == 1:
         tables = [_two(contest)]
     else:
@@ -34,7 +34,7 @@ def markdown(contest: Contest) -> str:
 
 
 def sentences(contest: Contest) -> list[str]:
-    """Return the result in words, without the figures of the tables."""
+    """Return the sentences of the report, which explain the tables."""
     said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMED]
     if len(contest.pairs) == 1:
         said.append(contest.pairs[0].sentence)
@@ -49,7 +49,7 @@ def sentences(contest: Contest) -> list[str]:
 
 
 def write_files(contest: Contest, folder: Path) -> None:
-    """Write both files.
+    """Write `comparison.json` and `comparison.md` into the folder.
 
     Raises:
         OSError: a file cannot be written.
@@ -59,14 +59,14 @@ def write_files(contest: Contest, folder: Path) -> None:
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
-    """Return the names of the figures that the tables show for each player."""
+    """Return the headings of the figures that the tables show for each player."""
     adjusted = any(standing.adjusted is not None for standing in contest.standings)
     without = ("without luck", "its interval") if adjusted else ()
     return ("average score", "95% interval", *without, "median", "best")
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """Return the figures of a player under `_headings`, `number` of them; empty if games are missing."""
+    """Return a player's `number` figures in the order of `_headings`; empty if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
@@ -91,7 +91,7 @@ def _two(contest: Contest) -> Rows:
 
 
 def league_rows(contest: Contest) -> Rows:
-    """Return the headings of the league table and a row for each player, the best first."""
+    """Return the headings of the league table and a row for each player, the best player first."""
     headings = _headings(contest)
     rows = []
     for standing in contest.ranked:
@@ -101,7 +101,7 @@ def league_rows(contest: Contest) -> Rows:
 
 
 def pair_rows(contest: Contest) -> Rows:
-    """Return the headings and every pair of finished players, sorted by difference, the better one first."""
+    """Return the headings and a row for each pair without missing games, the largest difference first."""
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
     stopped = contest.pairs[0].stopped
     heading = ["difference in score", "average", "95% interval", "p"]
@@ -123,17 +123,13 @@ def _explained(contest: Contest) -> str:
         return "Nothing is compared."
     stopped = pairs[0].stopped
     valid = (
-        "The intervals of the differences and the ranks are valid together"
-        + (
-            ", at any look, corrected by Bonferroni."
-            if stopped
-            else ", corrected by the largest of all differences."
-        )
+        "The 95% intervals of the differences and the ranks are simultaneously valid"
+        + (" at any look (Bonferroni correction)." if stopped else " (single-step max-t correction).")
         + _cap(pairs)
     )
     unclear = [pair for pair in pairs if not pair.clear]
     if not unclear:
-        return f"All {len(pairs)} differences are clear. {valid}"
+        return f"All {len(pairs)} differences are significant. {valid}"
     names = listed(f"{pair.first.name} and {pair.second.name}" for pair in unclear)
     if len(unclear) > _MOST_NAMED:
         names = f"the players of {len(unclear)} of {len(pairs)} pairs, whose intervals contain 0"
@@ -144,7 +140,7 @@ def _explained(contest: Contest) -> str:
 
 
 def _cap(pairs: Sequence[Comparison]) -> str:
-    """Describe the cap of all pairs and the shares of games above it."""
+    """Return sentences about the cap and about each player's share of games above it; empty without a cap."""
     shares = {name: share for pair in pairs for name, share in pair.above_cap.items()}
     if not shares:
         return ""
@@ -154,8 +150,8 @@ def _cap(pairs: Sequence[Comparison]) -> str:
         for name, (share, interval) in shares.items()
     )
     return (
-        f" They count scores up to {pairs[0].bets.cap:,}, {CAP} times the largest average of the first "
-        f"{FIRST_GAMES} games, which set this cap and do not count. {told} score more."
+        f" The intervals count scores up to {pairs[0].bets.cap:,}, {CAP} times the largest average of the "
+        f"first {FIRST_GAMES} games, which only set this cap. {told} score more."
     )
 
 

@@ -1,8 +1,8 @@
 """Estimates the remaining time of an evaluation from the lengths of its games.
 
-The lengths have a Weibull distribution, fitted to the finished games; a running game counts as censored: it
-is known to exceed the moves made so far (Cohen, "Maximum likelihood estimation in the Weibull distribution
-based on complete and on censored samples", 1965).
+The lengths are modeled by a Weibull distribution. A running game is a censored observation: its length is
+known to exceed the moves made so far (Cohen, "Maximum likelihood estimation in the Weibull distribution based
+on complete and on censored samples", 1965).
 """
 
 from collections import Counter
@@ -12,28 +12,30 @@ from numpy.typing import NDArray
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""The fit needs this share of the begun games to have ended."""
+"""Minimum share of the started games that must have finished for a fit."""
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
 _MOST_AGES = 256
-"""A sample of this size represents more running games."""
+"""Maximum number of running games in the computation. If more are running, quantiles of their ages stand for
+them."""
 _LONGEST = 14.0
-"""Distance in cumulative hazard from the oldest game to the end of the forecast. One game in a million lasts
+"""Cumulative hazard between the longest game so far and the end of the forecast. One game in a million lasts
 longer."""
 
 
 def seconds_left(
     finished: Counter[int], ages: NDArray[np.int64], waiting: int, moves_per_second: float
 ) -> float | None:
-    """The expected time until all games have ended; None while too few have ended.
+    """Return the expected time in seconds until all games have finished; None while too few have.
 
-    The pace falls while the last games run: a server answers fewer at once, in hardly less time. So the time
-    is at least that of the longest game, if each game keeps its share of the pace.
+    The pace falls when only the last games are running, because a server takes almost as long for a small
+    batch as for a large one. So the time is at least that of the longest game, played at its present share of
+    the pace.
 
     Args:
         finished: number of finished games by their length in moves.
-        ages: `[R]`: moves made by the running games.
-        waiting: number of games that have not begun.
+        ages: `[R]`: moves made in each running game.
+        waiting: number of games that have not started.
         moves_per_second: present pace of all running games together, above 0.
     """
     ended = finished.total()
@@ -54,7 +56,7 @@ def seconds_left(
     expected = np.interp(np.append(ages, 0), moves, beyond / lasting)
     together = float(expected[:-1].sum() + waiting * expected[-1])
     sample = np.quantile(ages, np.linspace(0, 1, min(len(ages), _MOST_AGES))) if len(ages) else np.zeros(0)
-    sample = np.append(sample, 0)  # for the waiting games
+    sample = np.append(sample, 0)  # the age of the waiting games
     games = np.append(np.full(len(sample) - 1, len(ages) / max(1, len(sample) - 1)), waiting)
     ends = np.exp((sample / scale) ** shape - ((moves[:, None] + sample) / scale) ** shape)  # [points, games]
     longest = float(np.trapezoid(1 - ((1 - ends) ** games).prod(axis=1), moves))

@@ -1,4 +1,4 @@
-"""95% intervals for averages, medians and shares of independent games.
+"""95% confidence intervals for averages, medians and shares of independent games.
 
 An interval is `(low, high)`, or None if the sample is too small.
 """
@@ -14,7 +14,7 @@ Z = 1.959963984540054
 FEWEST = 10
 """Minimum number of games for an interval of an average."""
 _FEW = 1_000
-"""Up to this number of values, the probability of the middle rank is computed with whole numbers."""
+"""Maximum number of values for which the probability of the middle rank is computed with integers."""
 
 
 def standard_error(values: ArrayLike) -> float | None:
@@ -26,11 +26,12 @@ def standard_error(values: ArrayLike) -> float | None:
 
 
 def average_interval(values: ArrayLike) -> Interval | None:
-    """Return Student's interval of the average of `[N]` values, none negative; None for fewer than `FEWEST`.
+    """Return Student's t interval of the average of `[N]` values; None for fewer than `FEWEST`.
 
-    It is computed for the logarithm of the average: it ends at average * exp(± t * standard error / average).
-    So it contains only possible values, and it follows the skew of scores. The usual interval, average ± t
-    standard errors, does neither (`bench/strength/decisions.py`). For many games, both are equal.
+    No value may be negative. The interval is computed for the logarithm of the average: its limits are
+    average * exp(± t * standard error / average). So it contains only possible values and follows the skew of
+    scores. The usual interval, average ± t * standard error, does neither (`bench/strength/decisions.py`).
+    For many games, the two agree.
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)
@@ -44,10 +45,10 @@ def average_interval(values: ArrayLike) -> Interval | None:
 
 
 def difference_interval(differences: ArrayLike) -> Interval | None:
-    """Return Student's interval of the average of `[N]` differences (Student 1908).
+    """Return Student's t interval of the average of `[N]` paired differences (Student 1908).
 
-    None if fewer than `FEWEST` are not 0. Players that play almost all games alike differ only in rare games,
-    and a few of these tell too little.
+    None if fewer than `FEWEST` differences are nonzero. Two players that play almost all games alike differ
+    in only a few games, which are not enough for an interval.
     """
     sample = np.asarray(differences, np.float64)
     error = standard_error(sample)
@@ -58,9 +59,10 @@ def difference_interval(differences: ArrayLike) -> Interval | None:
 
 
 def student(freedom: float) -> float:
-    """Return the 97.5% quantile of Student's distribution, to four digits from 9 degrees of freedom on.
+    """Return the 97.5% quantile of Student's t distribution, to four digits from 9 degrees of freedom on.
 
-    Fisher and Cornish, "The percentile points of distributions having known cumulants", 1960.
+    The expansion is from Fisher and Cornish, "The percentile points of distributions having known cumulants",
+    1960.
     """
     z, n = Z, freedom
     return (
@@ -72,11 +74,11 @@ def student(freedom: float) -> float:
 
 
 def median_interval(values: ArrayLike) -> Interval | None:
-    """Return the interval of the median of `[N]` values between two order statistics.
+    """Return the interval of the median of `[N]` values; None for fewer than six values.
 
-    It is valid for any distribution. The number of values below the true median is binomial(n, 1/2). The
-    interval ends at the innermost ranks that leave at most 2.5% on each side (Conover, Practical
-    Nonparametric Statistics, 1999). None for fewer than six values.
+    It is valid for any distribution. The limits are order statistics. The number of values below the true
+    median is binomial(n, 1/2), so the interval ends at the innermost ranks that leave at most 2.5% on each
+    side (Conover, Practical Nonparametric Statistics, 1999).
     """
     ordered = np.sort(np.asarray(values))
     rank = _rank_of_median(len(ordered))
@@ -84,15 +86,15 @@ def median_interval(values: ArrayLike) -> Interval | None:
 
 
 def _rank_of_median(n: int) -> int:
-    """Return the largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if there is none.
+    """Return the largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if no r satisfies this.
 
-    It sums from the middle, where half of the probability is known, so it takes about sqrt(n) steps.
+    The sum starts at the middle, where the probability is one half, so it takes about sqrt(n) steps.
     """
     if n < 1:
         return -1
     rank = n // 2
     probability = _probability_of_middle(n)
-    # P(at most rank): one half, plus half of the middle for even n.
+    # P(binomial <= rank) is one half, plus half of the middle probability for even n.
     tail = 0.5 + (probability / 2 if n % 2 == 0 else 0.0)
     while tail > 0.025:
         tail -= probability
@@ -112,21 +114,21 @@ def _probability_of_middle(n: int) -> float:
 
 
 def share_interval(successes: float, n: int) -> Interval:
-    """Return Wilson's score interval of `successes / n` (1927), also valid at 0 and at n; n is above 0."""
+    """Return Wilson's score interval (1927) of `successes / n`, also valid at 0 and n; n is above 0."""
     return _wilson(successes / n, n)
 
 
 def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
-    """Return the interval of a share over observations in clusters, such as the positions of games.
+    """Return the interval of a share of observations in clusters, such as the positions of each game.
 
     The observations of one cluster are similar, so they carry less information than independent ones. This is
-    Wilson's interval for the number of independent observations with the same variance (Korn and Graubard,
-    "Confidence intervals for proportions with small expected number of positive counts estimated from survey
-    data", 1998); the variance is that of the ratio estimator.
+    Wilson's interval for the effective sample size: the number of independent observations whose share would
+    have the same variance (Korn and Graubard, "Confidence intervals for proportions with small expected
+    number of positive counts estimated from survey data", 1998). The variance is that of the ratio estimator.
 
     Args:
-        successes: `[N]` successes of the clusters.
-        sizes: `[N]` sizes of the clusters, all above 0.
+        successes: `[N]` number of successes in each cluster.
+        sizes: `[N]` number of observations in each cluster, all above 0.
     """
     hits, counts = np.asarray(successes, np.float64), np.asarray(sizes, np.float64)
     n, total = len(counts), float(counts.sum())
@@ -138,6 +140,6 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
 def _wilson(share: float, n: float) -> Interval:
     center = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
     margin = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-    # Exact limits: rounding would give 3e-18 instead of 0, or less than 1.
+    # Set exact limits, because rounding gives 3e-18 instead of 0, and less than 1 instead of 1.
     low = max(0.0, center - margin) if share > 0 else 0.0
     return low, min(1.0, center + margin) if share < 1 else 1.0

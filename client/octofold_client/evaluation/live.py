@@ -1,7 +1,7 @@
-"""Writes the games in progress into a file beside the results, so that others can watch an evaluation.
+"""Writes the running games of an evaluation into a file in the result folder, for programs that show them.
 
-The page of `octofold-serve` reads the file; other programs can, too. The file is replaced as a whole twice a
-second, so a reader never sees half of it.
+The page of `octofold-serve` reads the file. The file is replaced as a whole twice a second, so a reader never
+sees a partial one.
 """
 
 import json
@@ -19,10 +19,10 @@ from octofold_client.evaluation.lockstep import PlayedBatch
 
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0
-"""Length of the period over which the moves per second are measured."""
+"""Period over which the moves per second are measured."""
 
 MAX_BOARDS = 24
-"""Maximum number of games whose boards are written. The games that began first are chosen."""
+"""Maximum number of games whose boards are written: those with the lowest indices."""
 
 MAX_SCORES = 4096
 """Maximum number of running games whose scores and largest tiles are written."""
@@ -31,15 +31,15 @@ MAX_SCORES = 4096
 class LiveFile:
     """Writes the file of running games during an evaluation; a context manager.
 
-    The last file, written when the block ends, contains no running game. An evaluation that never began does
-    not write the file, which may belong to another evaluation.
+    When the block ends, a last file without running games is written. An evaluation that never began does not
+    write, because the file may belong to another evaluation.
 
     Args:
         folder: the result folder.
         player: the player's name.
         seed: seed of the games.
         games: number of games to play.
-        clock: returns the time in seconds, from any start.
+        clock: returns the time in seconds since a fixed moment.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class LiveFile:
             self._write([])
 
     def resume(self, finished: int) -> None:
-        """Count the games that earlier runs finished."""
+        """Add the number of games that earlier runs finished."""
         self._begun = True
         self._finished = finished
 
     def update(self, step: PlayedBatch) -> None:
-        """Count one step, and write the file again if the last one is old enough."""
+        """Count the moves and finished games of a batch; write the file if `WRITE_SECONDS` have passed."""
         self._finished += len(step.finished)
         self._moves += step.moves
         now = self._clock()

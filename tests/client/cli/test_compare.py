@@ -57,7 +57,7 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     low, high = difference_interval(differences) or (0, 0)
     assert done.stdout.splitlines()[-1].startswith(
         f"greedy version 1 scores {differences.mean():,.0f} more on average than timid version 1 "
-        f"(95% interval {low:,.0f} to {high:,.0f}; 40 games each). At any look, "
+        f"(95% interval {low:,.0f} to {high:,.0f}; 40 games each). Valid at any look, "
     )
     assert "| average score |" in done.stdout
 
@@ -79,7 +79,8 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
     done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout.endswith("; 8 games each. An interval takes at least 10 games in which they differ.\n")
+    needed = "An interval requires at least 10 games with different scores."
+    assert done.stdout.endswith(f"; 8 games each. {needed}\n")
     one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
     assert scores(one) == scores(other)
     again = compare(one, other)

@@ -51,7 +51,7 @@ def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
     assert re.match(
         r"No significant difference: on average, [AB] scores \d+ more \(95% interval -", comparison.sentence
     )
-    assert "right for one look after a number of games that was chosen beforehand" in comparison.sentence
+    assert "valid for a single look, after a number of games that was fixed in advance" in comparison.sentence
 
 
 def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None:
@@ -75,8 +75,8 @@ def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -
     assert (bets["games"], bets["cap"], bets["above_cap"]) == (290, 4_000, pytest.approx((2 / 290, 3 / 290)))
     assert bets["above_cap_intervals"] == [list(share_interval(games, 290)) for games in (2, 3)]
     assert (
-        " At any look, with scores counted up to 4,000 (0.7% (0.2 to 2.5%) of the games of A and "
-        "1.0% (0.4 to 3.0%) of those of B score more), B scores 101.0% of the average of A ("
+        " Valid at any look, with scores counted up to 4,000 (0.7% (0.2 to 2.5%) of the games of A and "
+        "1.0% (0.4 to 3.0%) of those of B score more): B scores 101.0% of the average of A ("
     ) in pair.sentence
     assert "; 290 games each after the first 10, which set this cap). Points above " in pair.sentence
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]

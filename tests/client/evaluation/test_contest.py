@@ -84,7 +84,9 @@ def test_a_league_at_any_look_has_one_cap_for_all_pairs_beside_plain_differences
         cells = [cell.strip() for cell in row.split("|")]
         plain = pair.difference if better == pair.second.name else -pair.difference
         assert cells[2:4] == [f"{plain:+,.0f}", f"{capped:+,.0f}"]
-        assert f"They count scores up to {pair.bets.cap:,}, 4 times the largest average of the " in report
+        assert (
+            f"The intervals count scores up to {pair.bets.cap:,}, 4 times the largest average of " in report
+        )
         assert pair.bets.above_cap is not None
         low, high = share_interval(round(290 * pair.bets.above_cap[0]), 290)
         interval = f"{100 * low:.1f} to {100 * high:.1f}%"

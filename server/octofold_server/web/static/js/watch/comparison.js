@@ -71,14 +71,14 @@ function sentence([first, second], figures) {
   const games = isPaired ? `${counted(ours)} each` : `not the same games: ${grouped(ours)} and ${counted(theirs)}`;
   if (!interval) {
     const averages = `On average, ${first.name} scores ${grouped(figures[0].average)} and ${second.name} ${grouped(figures[1].average)}`;
-    return `${averages}; ${games}. An interval takes at least ${FEWEST} games${isPaired ? " in which they differ" : ""}.`;
+    return `${averages}; ${games}. An interval requires at least ${FEWEST} games${isPaired ? " with different scores" : ""}.`;
   }
   const [better, worse] = difference >= 0 ? [second, first] : [first, second];
   const [low, high] = difference >= 0 ? interval : [-interval[1], -interval[0]];
   const said = `(95% interval ${grouped(low)} to ${grouped(high)}; ${games})`;
   const more = `${better.name} scores ${grouped(Math.abs(difference))} more`;
   if (low > 0) return `${more} on average than ${worse.name} ${said}.`;
-  return `No significant difference: on average, ${more} ${said}. This interval is right for one look after a number of games that was chosen beforehand.`;
+  return `No significant difference: on average, ${more} ${said}. This interval is valid for a single look, after a number of games that was fixed in advance.`;
 }
 
 const counted = (games) => `${grouped(games)} ${games === 1 ? "game" : "games"}`;
