@@ -28,7 +28,7 @@ from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import BETTER, EQUAL, Question
-from octofold_client.evaluation.sequential import ERROR_RATE, TEN, Bets, cap_of
+from octofold_client.evaluation.sequential import ERROR_RATE, GAMES_PER_SUM, Bets, cap_of
 from octofold_game.contract.model import Card, read_card
 from octofold_game.contract.results import FIRST_GAMES
 
@@ -227,7 +227,7 @@ def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
         yes &= passed(1 / least, False, ERROR_RATE)
         no = passed(least, False, ERROR_RATE / 2) | passed(1 / least, True, ERROR_RATE / 2)
     looks = np.append(np.flatnonzero(yes | no), -1)
-    at = FIRST_GAMES + TEN * (int(looks[0]) + 1)
+    at = FIRST_GAMES + GAMES_PER_SUM * (int(looks[0]) + 1)
     return (0, 0) if looks[0] < 0 else (at, 0) if yes[looks[0]] else (0, at)
 
 
@@ -346,7 +346,7 @@ def main() -> None:
         outcomes=rows,
         league={"players": options.players, "runs": runs // 2, "wrong": league, "uncorrected": plain},
     )
-    looks = range(TEN, 20 * TEN + 1, TEN)
+    looks = range(GAMES_PER_SUM, 20 * GAMES_PER_SUM + 1, GAMES_PER_SUM)
     show(
         "equal players that Student's interval finds different",
         ["games", "looks", "share"],

@@ -47,11 +47,11 @@ def misses(scores: NDArray[np.int64], luck: Luck) -> float:
     """Return how often the interval of the adjusted average misses the average, in samples of the games."""
     generator = np.random.default_rng(2)
     truth = scores.mean()
-    centered = luck.taken - luck.taken.mean(axis=0)
+    centered = luck.corrections - luck.corrections.mean(axis=0)
     missed = 0
     for _ in range(_SAMPLES):
         rows = generator.integers(0, len(scores), _SAMPLE)
-        sample = replace(luck, games=np.arange(_SAMPLE), taken=centered[rows])
+        sample = replace(luck, games=np.arange(_SAMPLE), corrections=centered[rows])
         found = AdjustedAverage.of(scores[rows], sample)
         assert found is not None
         assert found.interval is not None

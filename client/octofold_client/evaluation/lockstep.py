@@ -3,7 +3,8 @@
 The games are split into groups, two for each server. While a server answers one group, the client makes the
 moves of another and sends its next boards, so that each server always has a waiting batch. A group goes to
 any free server, so a faster server answers more groups. If a server fails, the others continue its games, and
-the client tries it again after some seconds. A game depends only on its seed, its index and the player.
+the client retries it after some seconds. The course of a game depends only on its seed, its index and the
+player.
 """
 
 import math
@@ -26,45 +27,48 @@ from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
 SLICE_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
-"""Time for which an unavailable server, such as one that restarts, is asked again."""
+"""Time during which an unavailable server is retried, for example while it restarts."""
 FULL_SECONDS = 60.0
-"""Minimum time for which full servers are asked again without an answer; a queue may be too small for a
-group."""
-_CALLS = 2
-"""Number of groups that one server works on at a time."""
+"""Minimum time during which servers with full queues are retried if none of them answers. A queue may be too
+small for a whole group."""
+_GROUPS_IN_FLIGHT = 2
+"""Maximum number of groups in flight to one server."""
 
 
 class PendingMoves(Protocol):
-    """An answer that may still be on its way. It makes no retries, which would delay all other games."""
+    """The moves for a group of boards, which may still be on their way.
+
+    A failed call is not retried here, because that would delay all other games.
+    """
 
     def result(self) -> NextMoves:
-        """Wait for the answer and return it, or raise the error of the call."""
+        """Wait for the moves and return them, or raise the error of the call."""
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the answer or the first failure has arrived, perhaps in another thread."""
+        """Call `callback` when the moves or the error have arrived, perhaps in another thread."""
 
 
 Ask = Callable[[NDArray[np.uint8]], PendingMoves]
-"""Sends boards `[N, 16]` to one server and returns at once."""
+"""Sends boards `[N, 16]` to one server and returns without waiting for the moves."""
 
 
 class MoveSource(Protocol):
-    """Supplies moves: a served model or a local player."""
+    """A source of moves: a served model or a local player."""
 
     @property
     def target(self) -> str:
         """The server's address or the player's title, for messages."""
 
     def server_version(self) -> str | None:
-        """Version of the server's program; None if unknown."""
+        """Return the version of the server's program; None if unknown."""
 
     def ask(self, boards: NDArray[np.uint8], /) -> PendingMoves:
-        """Begin to choose moves for boards `[N, 16]`, and return at once."""
+        """Request moves for boards `[N, 16]`, and return without waiting for them."""
 
 
 @dataclass(frozen=True)
 class RunningGames:
-    """The games that have begun and not finished, in no particular order."""
+    """Lengths and scores of the games that have begun and not finished, in no particular order."""
 
     lengths: NDArray[np.int64]
     """`[R]`: moves made so far."""
@@ -77,23 +81,23 @@ NO_GAMES = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True)
 class PlayedBatch:
-    """The result of one answered batch, or of several."""
+    """The result of one answered batch, or the sum of several."""
 
     moves: int
     """Number of moves made, one for each board of the batch."""
     finished: list[Episode]
     running: int
-    """Number of games now running, in all groups."""
+    """Number of games that are running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
     running_games: Callable[[], RunningGames]
-    """Computes the state of the unfinished games; valid until the next step."""
+    """Returns lengths and scores of the unfinished games; may be called until the next batch."""
     queue_us: int
     inference_us: int
     unfinished: Callable[[], list[Episode]] = list
-    """Copies the games that have begun and not finished; valid until the next step."""
+    """Returns copies of the games that have begun and not finished; may be called until the next batch."""
     requests: int = 1
-    """Number of answered calls. It is above 1 if the step sums up several steps of another program."""
+    """Number of answered calls; above 1 if another program sends the sum of several batches."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +112,21 @@ class _Server:
     ask: Ask
     number: int
     answered: int = 0
-    """Number of boards answered so far. Of two free servers, the one with the larger number is faster."""
+    """Number of boards answered so far. Of the free servers, the one with the largest number gets the next
+    group, because it is the fastest."""
     in_flight: int = 0
     failures: int = 0
     """Number of failures in a row. After a failure, the server gets one group at a time until it answers."""
     failing_since: float = 0.0
-    """Time of the first of these failures, by the monotonic clock."""
-    asked_again: float = 0.0
+    """Time of the first failure in a row, by the monotonic clock."""
+    retry_at: float = 0.0
     """Earliest time of the next attempt, by the monotonic clock."""
     lost: bool = False
     """Whether the server was given up."""
 
     def is_ready(self, now: float) -> bool:
-        """Return whether the server may get a group, if it has room for one."""
-        return now >= self.asked_again and not (self.failures and self.in_flight)
+        """Return whether earlier failures of this server allow a call at the time `now`."""
+        return now >= self.retry_at and not (self.failures and self.in_flight)
 
 
 @dataclass(eq=False)
@@ -143,29 +148,27 @@ def play(
     patience_seconds: float = PATIENCE_SECONDS,
     full_seconds: float = FULL_SECONDS,
 ) -> Generator[PlayedBatch, None, None]:
-    """Play games and yield a step for each answered batch.
+    """Play games and yield the result of each answered batch.
 
     Args:
-        asks: sends boards to each server.
+        asks: functions that send boards, one for each server.
         seed: seed of the games.
         games: indices of new games, and unfinished games to continue.
         parallel: maximum number of games at a time, at least 1.
         largest_exponent: a game ends when it exceeds this exponent.
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
-        on_lost: called with the index of a server that begins to fail and its error, if other servers are
-            left.
+        on_lost: called when a server begins to fail while others still work, with its index and its error.
         on_left: called at the end, also after an error, with the games that have begun and not finished.
-        ask_again: when to ask a full or unavailable server again. After its last attempt, the same pause is
-            repeated.
-        patience_seconds: how long to ask an unavailable server again. The games end when all servers have
-            been unavailable for this long.
-        full_seconds: how long to ask full servers again without an answer, if this is longer than
+        ask_again: pauses before retries of a full or unavailable server. The last pause is repeated.
+        patience_seconds: how long an unavailable server is retried. The games end when all servers have been
+            unavailable for this long.
+        full_seconds: how long servers with full queues are retried while none answers, if this is longer than
             `patience_seconds`.
 
     Raises:
         BrokenAnswer: a move is illegal.
-        EvaluationError: another player than the selected one answers.
-        OctofoldError: the last server failed, or all have been full for too long.
+        EvaluationError: a server answers with another player than the selected one.
+        OctofoldError: the last server failed, or the queues of all servers have been full for too long.
     """
     patience = _Patience(ask_again, patience_seconds, max(full_seconds, patience_seconds))
     table = _Table(asks, seed, games, parallel, largest_exponent, patience)
@@ -174,10 +177,10 @@ def play(
             server, group, answer = table.next_answer(while_waiting)
             try:
                 answered = answer.result()
-            except (BrokenAnswer, EvaluationError):  # another server or attempt would fail, too
+            except (BrokenAnswer, EvaluationError):  # every other server or attempt would fail, too
                 raise
             except OctofoldError as error:
-                table.make_ready(group)  # any server may get the same boards
+                table.make_ready(group)  # any server can take over the group
                 if table.back_off(server, error):
                     on_lost(server.number, error)
                 continue
@@ -187,8 +190,8 @@ def play(
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
             table.make_ready(group)
-            table.send()  # before everything else, so that the server has work
-            yield table.step(group, answered, finished)
+            table.send()  # before anything else, so that the server has work
+            yield table.result_of(group, answered, finished)
     finally:
         on_left(table.unfinished())
 
@@ -205,13 +208,13 @@ class _Table:
         largest_exponent: int,
         patience: _Patience,
     ) -> None:
-        # Indices are read one by one, because a million of them may wait.
+        # Indices are read lazily, because millions of new games may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
         self._patience = patience
         self._last_answer = time.monotonic()
-        places, groups = min(parallel, len(games)), _CALLS * len(asks)
+        places, groups = min(parallel, len(games)), _GROUPS_IN_FLIGHT * len(asks)
         self._groups = [
             _Group(Episodes(seed, (), largest_exponent), places // groups + (number < places % groups))
             for number in range(groups)
@@ -223,11 +226,11 @@ class _Table:
 
     @property
     def in_flight(self) -> int:
-        """Number of groups that are at a server."""
+        """Number of groups that wait for an answer of a server."""
         return sum(server.in_flight for server in self._servers)
 
     def make_ready(self, group: _Group) -> None:
-        """Fill a group with waiting games; it is ready to send if it has any games."""
+        """Fill a group with waiting games, and queue it for sending if it has any games."""
         room = group.places - len(group.episodes.running)
         if room:
             begun = [self._unfinished.popleft() for _ in range(min(room, len(self._unfinished)))]
@@ -245,7 +248,7 @@ class _Table:
             free = [
                 server
                 for server in self._servers
-                if not server.lost and server.in_flight < _CALLS and server.is_ready(now)
+                if not server.lost and server.in_flight < _GROUPS_IN_FLIGHT and server.is_ready(now)
             ]
             if not free:
                 return
@@ -259,7 +262,7 @@ class _Table:
         while True:
             self.send()
             try:
-                answer = self._answers.get(timeout=self._slice_seconds())
+                answer = self._answers.get(timeout=self._wait_seconds())
             except Empty:
                 while_waiting()
             else:
@@ -267,7 +270,7 @@ class _Table:
                 return answer
 
     def count_answer(self, server: _Server, boards: int) -> None:
-        """Count an answer."""
+        """Note an answer of a server to this number of boards."""
         server.answered += boards
         server.failures = 0
         self._last_answer = time.monotonic()
@@ -276,17 +279,17 @@ class _Table:
         """Pause calls to a server after an error, or give the server up.
 
         Returns:
-            Whether this is the first failure in a row and other servers are left.
+            Whether this is the first failure in a row while other servers still work.
 
         Raises:
-            OctofoldError: this was the last server, or all servers have been full for too long.
+            OctofoldError: this was the last server, or the queues of all servers have been full for too long.
         """
         now = time.monotonic()
-        if server.lost or now < server.asked_again:  # the server's other group failed, too
+        if server.lost or now < server.retry_at:  # the failure of its other group has already been counted
             return False
         if isinstance(error, QueueFull):
             server.failures = 0
-            waiting = self.in_flight > server.in_flight  # another server owes an answer
+            waiting = self.in_flight > server.in_flight  # another server may still answer
             if not waiting and now - self._last_answer > self._patience.full_seconds:
                 raise error
         else:
@@ -298,10 +301,10 @@ class _Table:
         if wait is None:
             server.lost = True
         else:
-            server.asked_again = now + wait
+            server.retry_at = now + wait
             over = server.failing_since + self._patience.seconds
-            if server.failures and now < over:  # the server gets one more attempt when its time is over
-                server.asked_again = min(server.asked_again, over)
+            if server.failures and now < over:  # one more attempt at the end of the patience
+                server.retry_at = min(server.retry_at, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error
         others = any(not each.failures and not each.lost for each in self._servers)
@@ -310,8 +313,8 @@ class _Table:
     def _is_given_up(self, server: _Server, now: float) -> bool:
         return server.failures > 0 and now - server.failing_since >= self._patience.seconds
 
-    def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
-        """Return the step for an answer to `group`."""
+    def result_of(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
+        """Return the result of an answer to `group`."""
         boards = group.episodes.boards
         return PlayedBatch(
             moves=len(answered.moves),
@@ -324,12 +327,12 @@ class _Table:
             unfinished=self.unfinished,
         )
 
-    def _slice_seconds(self) -> float:
-        """Return how long to wait for an answer before other work may be due."""
+    def _wait_seconds(self) -> float:
+        """Return the time in seconds to wait for an answer before `while_waiting` or a retry is due."""
         if not self.ready:
             return SLICE_SECONDS
         now = time.monotonic()
-        due = min((each.asked_again for each in self._servers if each.asked_again > now), default=math.inf)
+        due = min((each.retry_at for each in self._servers if each.retry_at > now), default=math.inf)
         return min(SLICE_SECONDS, due - now)
 
     def unfinished(self) -> list[Episode]:

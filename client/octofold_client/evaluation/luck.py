@@ -1,17 +1,18 @@
-"""Takes the luck of the tiles out of scores: the average stays the same, and the scores vary less.
+"""Removes the luck of the new tiles from scores: the expected score stays the same, and the variance falls.
 
     board --(move, reward)--> afterstate --(new tile)--> board ...
 
-A value function says how many points are still expected on a board. The luck of a tile is the value of its
-board minus the mean value over all possible tiles. Its expected value is 0 for every player and every value
-function, because the tile is drawn after the move. So the score minus the luck has the same expected value as
-the score. With good values, it varies much less. This is the estimate of Burch, Schmid, Moravcik, Morrill and
-Bowling, "AIVAT: A New Variance Reduction Technique for Agent Evaluation in Imperfect Information Games" (AAAI
-2018), applied to chance alone.
+A value function estimates how many points a game still brings from a board. The luck of a tile is the value
+of its board minus the mean value over all possible tiles. Its expected value is 0 for every player and every
+value function, because the tile is drawn after the move. So luck is a control variate: the score minus the
+luck has the same expected value as the score, and a much smaller variance if the values are good. This is the
+estimator of Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction Technique for
+Agent Evaluation in Imperfect Information Games" (AAAI 2018), applied to chance alone.
 
-Bets need adjusted scores in a known range (`sequential.py`), so two limits apply. A tile does not count if
-any possible tile in its place would bring the luck above the current score or outside a window around 0. This
-is known before the tile is drawn, so the expected value stays. `bench/strength/luck.py` measures the effect.
+The sequential test needs adjusted scores in a known range (`sequential.py`). So a tile is left out if it, or
+another tile in its place, could bring the luck above the current score or outside a window around 0. This is
+known before the tile is drawn, so the expected value stays the same. `bench/strength/luck.py` measures the
+effect.
 """
 
 import hashlib
@@ -38,15 +39,15 @@ from octofold_client.evaluation.result_folder import ResultFolder
 COEFFICIENTS: NDArray[np.float64] = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 )
-"""`[K]`: factors by which the luck may be multiplied. A weaker or stronger player gains or loses less or more
-by a tile than the values assume. The factor of a game is chosen by other games, not by the game itself."""
+"""`[K]`: coefficients of the control variate, by which luck is multiplied. A weaker or stronger player gains
+less or more by a tile than the value function assumes. Other games choose the coefficient of a game."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
-"""Limits of the luck of a game below and above 0, as multiples of the value of the start."""
+"""Limits of the luck of a game, below and above 0, as multiples of the value at the start of a game."""
 FEWEST = 20
 """Minimum number of games for an adjustment. Half of the games choose the coefficient of the other half."""
 FILE = "luck.npz"
 POINTS = "points"
-"""The unit of scores, the only one in which luck can be measured."""
+"""The only unit in which the values of a judge measure luck: that of scores."""
 _POSITIONS_AT_ONCE = 1 << 13
 _GAMES_AT_ONCE = 256
 _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
@@ -54,7 +55,7 @@ _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
 
 @dataclass(frozen=True)
 class Luck:
-    """The luck of some games by one value function, for each of `COEFFICIENTS`."""
+    """The luck of some games according to one value function, for each of `COEFFICIENTS`."""
 
     values: str
     """The name of the value function."""
@@ -63,34 +64,34 @@ class Luck:
     """The value at the start of a game."""
     games: NDArray[np.int64]
     """`[N]`: the indices of the games, in ascending order."""
-    taken: NDArray[np.float64]
-    """`[N, K]`: the luck to subtract from the score."""
+    corrections: NDArray[np.float64]
+    """`[N, K]`: the luck to subtract from each score, for each coefficient."""
 
     def of(self, games: Sequence[int]) -> "Luck":
-        """Return the luck of some of the games."""
+        """Return the luck of the games with these indices."""
         rows = np.searchsorted(self.games, np.asarray(games, np.int64))
-        return Luck(self.values, self.sha256, self.start, self.games[rows], self.taken[rows])
+        return Luck(self.values, self.sha256, self.start, self.games[rows], self.corrections[rows])
 
     @property
-    def whole(self) -> NDArray[np.float64]:
-        """`[N]`: the luck in points, up to its limits, before it is multiplied by a coefficient."""
-        return self.taken[:, int(np.flatnonzero(COEFFICIENTS == 1)[0])]
+    def in_points(self) -> NDArray[np.float64]:
+        """`[N]`: the luck of each game in points, for the coefficient 1."""
+        return self.corrections[:, int(np.flatnonzero(COEFFICIENTS == 1)[0])]
 
     def first(self, number: int) -> "Luck":
         """Return the luck of the first `number` games."""
         return self.of(self.games[:number].tolist())
 
     @property
-    def most(self) -> NDArray[np.float64]:
-        """`[K]`: the most by which an adjusted score can exceed the score."""
+    def max_increase(self) -> NDArray[np.float64]:
+        """`[K]`: the largest difference by which an adjusted score can exceed the score."""
         return COEFFICIENTS * self.start * BAD_LUCK
 
     def allowed(self, scores: NDArray[np.float64], cap: float = np.inf) -> NDArray[np.bool_]:
-        """Return which coefficients these games allow: `[K]`.
+        """Return whether each coefficient is allowed for these games: `[K]`.
 
-        The value of the start may be at most an average score. Values that are far too high for a player make
-        rare games extremely unlucky. A sample without such a game would choose a wrong coefficient and give
-        an interval that is too narrow.
+        A coefficient times the value at the start may be at most an average score. Values that are far too
+        high for a player make rare games extremely unlucky. A sample without such a game would choose a wrong
+        coefficient and give an interval that is too narrow.
 
         Args:
             scores: `[N]`, up to the cap.
@@ -103,17 +104,17 @@ class Luck:
 def variances(
     scores: NDArray[np.float64], lucks: Sequence[Luck], caps: Sequence[float] = (np.inf, np.inf)
 ) -> NDArray[np.float64]:
-    """Return the variance of the score differences of two players for each pair of coefficients: `[K, K]`.
+    """Return the variance of the adjusted differences in score, for each pair of coefficients: `[K, K]`.
 
     Args:
-        scores: `[2, N]`, up to the caps.
-        lucks: the luck in these games.
-        caps: the largest scores that count.
+        scores: `[2, N]` scores of the two players in the same games, up to the caps.
+        lucks: the luck of each player in these games.
+        caps: the largest score of each player that counts.
 
     Returns:
-        Infinite where a coefficient is not allowed.
+        The variances; infinite where a coefficient is not allowed.
     """
-    first, second = (luck.taken for luck in lucks)
+    first, second = (luck.corrections for luck in lucks)
     columns = np.cov(np.column_stack([scores[1] - scores[0], first, -second]), rowvar=False, bias=True)
     number = len(COEFFICIENTS)
     with_plain = columns.diagonal() + 2 * columns[0]
@@ -127,13 +128,13 @@ def variances(
 
 
 def worth_in_words(worth: float) -> str:
-    """Return how many plain games each game is worth, such as "1.9 times"; empty if this rounds to 1.0."""
+    """Return the ratio of plain to adjusted games as text, such as "1.9 times"; empty if it is about 1."""
     return f"{worth:.1f} times" if worth >= 1.05 else ""
 
 
 @dataclass(frozen=True)
 class AdjustedAverage:
-    """An average score without the luck of the tiles."""
+    """An average of luck-adjusted scores."""
 
     values: str
     """The name of the value function."""
@@ -141,21 +142,21 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """Number of plain games for each game that would give an interval of the same width."""
+    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
 
     @property
     def note(self) -> str:
-        """A sentence about the adjustment; empty if a game is worth hardly more than a plain game."""
+        """A sentence about the adjustment; empty if it hardly narrows the interval."""
         if not (times := worth_in_words(self.worth)):
             return ""
         return (
-            f"The luck of the tiles is taken out by the values of {self.values}. The interval is as "
-            f"narrow as with {times} the games."
+            f"The luck of the tiles is removed with the values of {self.values}. The interval is as "
+            f"narrow as that of {times} as many games without this adjustment."
         )
 
     @classmethod
     def of(cls, scores: NDArray[np.int64], luck: Luck) -> "AdjustedAverage | None":
-        """Return the average of `[N]` scores; None for fewer than `FEWEST`."""
+        """Return the luck-adjusted average of `[N]` scores; None for fewer than `FEWEST` games."""
         if len(scores) < FEWEST:
             return None
         adjusted = adjusted_scores(scores, luck)
@@ -170,19 +171,19 @@ class AdjustedAverage:
 
 
 def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
-    """Return the scores `[N]` of a player minus their luck, as in `adjusted_pair`."""
-    no_luck = replace(luck, start=0.0, taken=np.zeros_like(luck.taken))
+    """Return a player's luck-adjusted scores `[N]`, computed as in `adjusted_pair`."""
+    no_luck = replace(luck, start=0.0, corrections=np.zeros_like(luck.corrections))
     both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (no_luck, luck))
     adjusted: NDArray[np.float64] = both[1]
     return adjusted
 
 
 def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[np.float64]:
-    """Return the scores `[2, N]` of two players in the same games, minus their luck.
+    """Return the luck-adjusted scores `[2, N]` of two players in the same games.
 
-    Each half of the games, those at even and those at odd positions, chooses the coefficients of the other
-    half: those that leave the least variance of the differences. So no game influences its own adjustment,
-    and the expected value of each is that of its score.
+    The games at even positions choose the coefficients for those at odd positions, and vice versa. They
+    choose those that minimize the variance of the paired differences. So no game influences its own
+    adjustment, and the expected value of each adjusted score is that of the score.
     """
     adjusted = scores.astype(np.float64)
     for half in range(2):
@@ -190,19 +191,21 @@ def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[n
         known = [luck.of(luck.games[others].tolist()) for luck in lucks]
         spread = variances(scores[:, others].astype(np.float64), known)
         chosen = np.unravel_index(spread.argmin(), spread.shape)
-        adjusted[:, half::2] -= [luck.taken[half::2, by] for luck, by in zip(lucks, chosen, strict=True)]
+        adjusted[:, half::2] -= [
+            luck.corrections[half::2, by] for luck, by in zip(lucks, chosen, strict=True)
+        ]
     return adjusted
 
 
 def check_unit(judge: Judge) -> None:
-    """Check that the values of a judge can take the luck out of scores.
+    """Check that a judge values boards in points, as luck requires.
 
     Raises:
         UsageError: the unit of the values is not points.
     """
     if judge.unit != POINTS:
         raise UsageError(
-            f"{judge.name} values boards in {judge.unit}; --luck must be a judge that values them in points"
+            f"--luck requires a judge whose values are in points; those of {judge.name} are in {judge.unit}"
         )
 
 
@@ -210,10 +213,10 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     """Return the luck of all finished games of a folder, and save it in the folder for later calls.
 
     Args:
-        folder: the games, and the file of their luck.
+        folder: the result folder with the games.
         judge: the value function.
-        progress: called with the number of games that are done; an exception from it ends the work, and what
-            is done is kept.
+        progress: called with the number of games that are done; an exception from it ends the work, and the
+            luck of these games is saved.
 
     Raises:
         UsageError: the values of the judge are not points, or not finite.
@@ -226,7 +229,7 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     before, games = len(known), list[tuple[int, int]]()
     try:
         for some in batched(folder.finished(), _GAMES_AT_ONCE):
-            marked = {(episode.game, _mark(episode)): episode for episode in some}
+            marked = {(episode.game, _digest(episode)): episode for episode in some}
             missing = {mark: episode for mark, episode in marked.items() if mark not in known}
             games += marked
             if missing:
@@ -242,7 +245,7 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
 
 
 def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> NDArray[np.float64]:
-    """Return the luck in finished games for each of `COEFFICIENTS`: `[N, K]`.
+    """Return the luck of finished games for each of `COEFFICIENTS`: `[N, K]`.
 
     Args:
         episodes: the games.
@@ -253,7 +256,7 @@ def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> ND
     low, high = -COEFFICIENTS * start * BAD_LUCK, COEFFICIENTS * start * GOOD_LUCK
     for step in luck_by_move(episodes, judge):
         now = taken[: len(step.luck)]
-        best, worst = (COEFFICIENTS * each[:, None] for each in (step.most, step.least))
+        best, worst = (COEFFICIENTS * each[:, None] for each in (step.best, step.worst))
         fits = (now + best <= np.minimum(high, step.scores[:, None])) & (now + worst >= low)
         now += fits * COEFFICIENTS * step.luck[:, None]
     order = sorted(range(len(episodes)), key=lambda row: len(episodes[row]), reverse=True)
@@ -266,15 +269,16 @@ class ScoreCurve(NamedTuple):
     """The expected final score of a game from its start to its end, and the causes of its changes."""
 
     expected: NDArray[np.float64]
-    """`[M + 1]`: the score so far and the value of the board, after `i` moves and their tiles."""
+    """`[M + 1]`: the score so far plus the value of the board, after `i` moves and their new tiles."""
     tiles: NDArray[np.float64]
-    """`[M + 1]`: what the tiles have added to the first expectation: their luck."""
+    """`[M + 1]`: sum of the luck of all tiles so far."""
     moves: NDArray[np.float64]
-    """`[M + 1]`: what the moves have added. It mostly falls if the values are those of a stronger player."""
+    """`[M + 1]`: sum of the changes by moves so far. It mostly falls if the values assume a stronger
+    player."""
 
 
 def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
-    """Return the expected score over a finished game, by the values of a judge."""
+    """Return the curve of a finished game's expected score, according to a judge."""
     steps = list(luck_by_move([episode], judge))
     luck = np.array([step.luck[0] for step in steps])
     start = _start_value(judge)
@@ -284,7 +288,7 @@ def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
 
 
 class LuckByMove(NamedTuple):
-    """The luck of the new tiles that follow the same move number of several games."""
+    """The luck of the new tiles after one move number, in several games."""
 
     scores: NDArray[np.int64]
     """`[N]`: the scores after the move."""
@@ -292,14 +296,14 @@ class LuckByMove(NamedTuple):
     """`[N]`: the mean value over all possible tiles."""
     luck: NDArray[np.float64]
     """`[N]`: the luck of the new tile."""
-    most: NDArray[np.float64]
+    best: NDArray[np.float64]
     """`[N]`: the luck of the best possible tile."""
-    least: NDArray[np.float64]
+    worst: NDArray[np.float64]
     """`[N]`: the luck of the worst possible tile."""
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """Yield for each move the luck of the next tiles in the games that made it, the longest game first."""
+    """Yield for each move number the luck of the next tiles in all games that last so long, longest first."""
     waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
         waiting.append(tiles)
@@ -328,7 +332,7 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
         rows = slice(first, first + len(part.cells))
         first = rows.stop
         yield LuckByMove(
-            every.scores[rows], every.expected[rows], every.luck[rows], every.most[rows], every.least[rows]
+            every.scores[rows], every.expected[rows], every.luck[rows], every.best[rows], every.worst[rows]
         )
 
 
@@ -345,7 +349,7 @@ def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _start_value(judge: Judge) -> float:
-    """Return the mean value of the boards with which games start."""
+    """Return the expected value of the first board of a game."""
     first = np.zeros((2, 16, 16), np.uint8)
     for tile in range(2):
         np.fill_diagonal(first[tile], tile + 1)
@@ -353,15 +357,15 @@ def _start_value(judge: Judge) -> float:
     return float((means.mean(axis=1) * _CHANCES[:, 0]).sum())
 
 
-def _mark(episode: Episode) -> int:
-    """Return a digest that tells a game from another one with the same number."""
+def _digest(episode: Episode) -> int:
+    """Return a digest that distinguishes a game from others with the same index."""
     content = hashlib.blake2b(episode.start.tobytes(), digest_size=7)
     content.update(episode.moves)
     return int.from_bytes(content.digest())
 
 
 def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return the saved luck `[K]` for this value function, by game and mark; empty without a file."""
+    """Return the saved luck `[K]` by game index and digest; empty without a file of this value function."""
     try:
         with np.load(file, allow_pickle=False) as kept:
             marks, taken = kept["marks"], kept["taken"]

@@ -1,4 +1,4 @@
-"""Puts the slices of an evaluation together, as if one program had played all games."""
+"""Merges the slices of an evaluation, as if one program had played all games."""
 
 import secrets
 import shutil
@@ -27,7 +27,7 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the folders to merge."""
+    """A slice to merge: its folder and the contents of its files."""
 
     folder: ResultFolder
     conditions: Conditions
@@ -59,7 +59,7 @@ def merge(
     on_read: Callable[[int], None] = lambda _: None,
     values: Judge | None = None,
 ) -> Evaluation:
-    """Write the evaluation whose slices are in `folders`; the folder `to` appears when it is complete.
+    """Merge the slices in `folders` into the folder `to`, which appears when it is complete.
 
     The games, the figures and the report are those of a single evaluation of all games. Only `run` differs:
     it is the sum over the slices. The record of runs lists the runs of all slices.
@@ -67,9 +67,9 @@ def merge(
     Args:
         folders: result folders of all slices, in any order.
         to: the new folder; it must be missing or empty.
-        check: called often; an exception from it ends the work, and `to` is as it was before.
-        on_read: called with a number of games whenever some have been read.
-        values: the value function by which luck is taken out of the average; None leaves it in.
+        check: called often; an exception from it ends the work and leaves `to` unchanged.
+        on_read: called with a number of games whenever they have been read.
+        values: the value function that adjusts the average for luck; None for no adjustment.
 
     Raises:
         OtherEvaluation: the folders contain games of different conditions.
@@ -114,7 +114,7 @@ def merge(
 
 
 def _check_together(parts: Sequence[_Part]) -> None:
-    """Raise `EvaluationError` unless the parts are all slices of one evaluation."""
+    """Raise `EvaluationError` unless the parts are all slices of one evaluation, each exactly once."""
     first = parts[0]
     if len(parts) > 1 and first.conditions.anonymous:
         raise OtherEvaluation(
@@ -144,7 +144,7 @@ def _check_together(parts: Sequence[_Part]) -> None:
 
 
 def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
-    """Raise `EvaluationError` unless these are exactly the games of the part."""
+    """Raise `EvaluationError` unless `games` are exactly the games of the slice."""
     if strange := [each.game for each in games if each.game not in part.slice.range]:
         raise EvaluationError(f"{part} contains game {strange[0]}, which is not one of slice {part.slice}")
     if missing := len(part.slice.range) - len(games):
@@ -160,7 +160,7 @@ def _versions(parts: Sequence[_Part]) -> str | None:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
-    """Yield a temporary folder, which takes the place of `path` when the block ends."""
+    """Yield a temporary folder, which is renamed to `path` when the block ends."""
     path = path.resolve()  # follows a link, and gives "." a name
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

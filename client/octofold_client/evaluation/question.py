@@ -1,4 +1,4 @@
-"""The questions of a comparison: is a player better than another, no worse, or equally good?"""
+"""Questions about two players: superiority, non-inferiority and equivalence of the second to the first."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,28 +9,28 @@ from octofold_game.contract.model import Interval
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
 NO_WORSE, EQUAL, BETTER = "no-worse-than", "equal-within", "better-than"
-"""The kinds of questions, by the flags of `octofold compare`."""
+"""The kinds of questions, named as the options of `octofold compare`."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to a question, and the limits of the ratio from which it follows."""
+    """The answer to a question, and the interval from which it follows."""
 
     yes: bool | None
     """The answer; None while it is undecided."""
     ratio_interval: Interval
-    """The ratios of the averages, second over first, that the bets have not ruled out."""
+    """Confidence interval of the ratio of the averages, second over first, valid at any look."""
     limit_error_rate: float
-    """Maximum probability that one of these limits is wrong."""
+    """Maximum probability of an error, for each of the two limits."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Asks whether the second player is no worse than the first, equal within `margin`, or better by it.
+    """A question: is the second player better than the first, no worse, or equal, each by a margin?
 
-    No worse means at most `margin` worse. The bets leave a range of ratios (second average over first). The
-    answer is yes if the margin contains the whole range, and no if it contains none of it (Westlake, "Use of
-    confidence intervals in analysis of comparative bioavailability trials", 1972).
+    No worse means at most `margin` worse. The bets give a confidence interval of the ratio of the averages,
+    second over first. The answer is yes if the margin contains the whole interval, and no if it contains none
+    of it (Westlake, "Use of confidence intervals in analysis of comparative bioavailability trials", 1972).
     """
 
     margin: Fraction
@@ -40,24 +40,24 @@ class Question:
 
     @property
     def flag(self) -> str:
-        """The flag of `octofold compare` that asks this."""
+        """The option of `octofold compare` that asks this question, with its value."""
         return f"--{self.kind} {self.percent}"
 
     @property
     def percent(self) -> str:
-        """The margin in percent."""
+        """The margin in percent, as text."""
         return f"{float(100 * self.margin):.6f}".rstrip("0").rstrip(".") + "%"
 
     @property
     def ratios(self) -> Interval:
-        """The smallest and the largest ratio, second over first, for which the answer is yes."""
+        """The smallest and the largest ratio, second average over first, for which the answer is yes."""
         if self.kind == BETTER:
             return float(1 + self.margin), inf
         return float(1 - self.margin), float(1 / (1 - self.margin)) if self.kind == EQUAL else inf
 
     @property
     def margins(self) -> Interval:
-        """The margins of the two hypotheses that decide, as in `Bets.ratio_limits`."""
+        """The margins that are optimal for the lower and the upper limit, as in `Bets.ratio_limits`."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 
@@ -69,12 +69,13 @@ class Question:
             return Finding(True, limits, ERROR_RATE)
         if self.kind != EQUAL:
             return Finding(False if high < least else None, limits, ERROR_RATE)
-        # A yes needs both tests, so it is wrong no more often than one of them. A no needs one of two tests.
+        # A yes needs both one-sided tests, so its error rate is that of a single test. A no needs only one of
+        # the tests, so each test gets half of the error rate.
         low, high = limits = bets.ratio_limits(ERROR_RATE / 2, self.margins)
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
-        """Return the answer in words, without the figures."""
+        """Return the answer as a sentence, without figures."""
         if self.kind == EQUAL:
             claim = f"{first} and {second} are equal within {self.percent}"
             refuted = f"{first} and {second} differ by more than {self.percent}"

@@ -23,21 +23,21 @@ _FIELDS = tuple(field.name for field in fields(GameSummary))
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The figures of the run that finished the evaluation, without the moves of earlier runs.
+    """Figures of the run that finished the evaluation, without the moves of earlier runs.
 
-    Those of merged slices are the sum of their runs.
+    Merged slices have the sums of the figures of their runs.
     """
 
     moves: int
     seconds: float
     requests: int
     queue_us: int
-    """Sum over the requests of their time in the queue, as measured by the server."""
+    """Sum of the times in microseconds that requests waited in the server's queue, measured by the server."""
     inference_us: int
 
     @classmethod
     def sum(cls, runs: Sequence["RunFigures"]) -> "RunFigures | None":
-        """Return the sum of runs, also of their seconds; None without any."""
+        """Return the sums of the figures of several runs, also of their seconds; None without any run."""
         if not runs:
             return None
         return cls(**{name: sum(getattr(run, name) for run in runs) for name in cls.__dataclass_fields__})
@@ -74,7 +74,7 @@ class Evaluation:
     run: RunFigures | None
     """Figures of the last run; None if only the replays are left."""
     adjusted: AdjustedAverage | None = None
-    """The average without the luck of the tiles; None if it is not known."""
+    """The luck-adjusted average; None if it is unknown."""
 
     @classmethod
     def of_folder(
@@ -83,7 +83,7 @@ class Evaluation:
         on_game: Callable[[Episode], None] = lambda _: None,
         games: range | None = None,
     ) -> "Evaluation":
-        """Read the evaluation in a folder from its replays; the arguments are those of `ResultFolder.read`.
+        """Read the evaluation in a folder. `on_game` and `games` are as for `ResultFolder.read`.
 
         Raises:
             EvaluationError: the folder contains no finished games, or its result is damaged.
@@ -97,17 +97,17 @@ class Evaluation:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """The figures; None if games are missing, and `completeness` says why."""
+        """The figures of all games; None if games are missing (`completeness` has the reason)."""
         return None if self.completeness.missing else Summary.of(self.games)
 
     def with_luck(
         self, folder: ResultFolder, values: Judge | None, progress: Callable[[int], None]
     ) -> "Evaluation":
-        """Return this evaluation with the average without luck, if all games are finished and enough.
+        """Return this evaluation with its luck-adjusted average; unchanged if games are missing or too few.
 
         Args:
-            folder: its games.
-            values: the value function by which luck is computed; None leaves luck in.
+            folder: the result folder with the games.
+            values: the value function that measures luck; None for no adjustment.
             progress: as for `luck_in`.
         """
         if values is None or self.completeness.missing or len(self.games) < FEWEST:
@@ -115,7 +115,7 @@ class Evaluation:
         return self.adjusted_by(luck_in(folder, values, progress))
 
     def adjusted_by(self, luck: Luck) -> "Evaluation":
-        """Return this evaluation with the average without this luck, if all games are finished and enough."""
+        """Return this evaluation with the average adjusted for luck; unchanged if it has too few games."""
         if self.completeness.missing or len(self.games) < FEWEST:
             return self
         adjusted = AdjustedAverage.of(
@@ -125,7 +125,7 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """Player, number of games, seed and slice."""
+        """A title of the evaluation: player, number of games, seed and slice."""
         games = counted(len(self.games), "game")
         part = f", slice {self.conditions.slice}" if self.conditions.slice else ""
         return f"{self.conditions.player}: {games}, seed {self.conditions.seed}{part}"
@@ -137,20 +137,20 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the result file."""
-        return {**self._but_scores(), "scores": list(self._scores())}
+        return {**self._json_without_scores(), "scores": list(self._score_rows())}
 
     def write(self, folder: ResultFolder, report: str) -> None:
-        """Write the result file and the report. Memory never holds both texts.
+        """Write the result file and the report. Scores are written row by row to save memory.
 
         Raises:
             OSError: a file cannot be written.
         """
-        folder.write_result(self._but_scores(), self._scores(), report)
+        folder.write_result(self._json_without_scores(), self._score_rows(), report)
 
-    def _scores(self) -> Iterator[dict[str, Any]]:
+    def _score_rows(self) -> Iterator[dict[str, Any]]:
         return ({name: getattr(game, name) for name in _FIELDS} for game in self.games)
 
-    def _but_scores(self) -> dict[str, Any]:
+    def _json_without_scores(self) -> dict[str, Any]:
         return {
             "schema": RESULT_SCHEMA,
             **self.conditions.to_json(),
@@ -172,7 +172,7 @@ class Evaluation:
 
 
 def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigures | None]:
-    """Return the card, server version and run in the folder's result file; all None without the file.
+    """Return card, server version and run figures from the folder's result file; all None without the file.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.
@@ -197,7 +197,7 @@ def read_result(file: Path) -> dict[str, Any]:
         OSError: the file cannot be read.
     """
     try:
-        # Scores are most of the file. As Python objects, they would take gigabytes.
+        # Scores are most of the file, and would take gigabytes as Python objects.
         raw: Any = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
         result = {name: msgspec.json.decode(value) for name, value in raw.items() if name != "scores"}
     except msgspec.ValidationError:

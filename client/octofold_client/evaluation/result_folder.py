@@ -1,7 +1,7 @@
 """The folder of an evaluation: conditions, replays of all games, result and report.
 
 Each game is written when it finishes, so no finished game is lost when a run ends early. Unfinished games are
-kept in a second replay file. All other files are written under another name and then renamed.
+kept in a second replay file. All other files are written under a temporary name and then renamed.
 """
 
 import json
@@ -39,9 +39,9 @@ from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, in_order
 from octofold_client.wording import describe
 
-_ELSEWHERE = "choose another folder"
+_ADVICE = "choose another folder"
 MOST_GAMES = 2**63 - 1
-"""Number of games that a seed has."""
+"""Number of games of one seed."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ class Conditions:
     """Digest of the model file from the card, or of a local player (`contenders/local_players.py`)."""
     seed: int
     slice: Slice | None = None
-    """The slice that the folder holds; None if it may hold any games of the seed."""
+    """The slice to which all games in the folder belong; None if games of any index may be in it."""
     games: int | None = field(default=None, compare=False)
-    """Games 0 to `games` - 1 of the seed are planned, or a slice of them. None in older folders."""
+    """Number of planned games in all slices together: games 0 to `games` - 1 of the seed. None in older
+    folders."""
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
-        """Return the conditions of games by this contender, or of a slice of them."""
+        """Return the conditions of a contender's games. `games` is their number (0: none) or a slice."""
         version = contender.version
         part, planned = (games, games.games) if isinstance(games, Slice) else (None, games or None)
         return cls(contender.model, version.version, version.precision, contender.sha256, seed, part, planned)
@@ -79,7 +80,7 @@ class Conditions:
 
     @property
     def player(self) -> str:
-        """The player's name, with its version if it has one."""
+        """The player's name, followed by its version if it has one."""
         return f"{self.model} version {self.version}" if self.version else self.model
 
     @property
@@ -95,7 +96,7 @@ class Conditions:
         return None if self.games is None else range(self.games)
 
     def completeness(self, finished: Collection[int], running: Collection[int] = ()) -> Completeness:
-        """Return whether the planned games are finished, given the indices of finished and running games."""
+        """Return the completeness of the planned games, from the indices of finished and running games."""
         planned = self.planned
         games = range(MOST_GAMES) if planned is None else planned
         ended, left = (
@@ -142,7 +143,7 @@ class ResultFolder:
         """
         try:
             content = json.loads(self._conditions.read_text())
-            json.dumps(content, ensure_ascii=False).encode()  # rejects text that could not be written again
+            json.dumps(content, ensure_ascii=False).encode()  # rejects text that cannot be written as UTF-8
             return Conditions.of_json(content)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -163,11 +164,11 @@ class ResultFolder:
             ReplayError: a replay file is damaged, or contains a game twice or a game of another seed.
         """
         check_writable(self.path)
-        self._check_is_ours()
+        self._check_is_result_folder()
         try:
             writer = ReplayWriter(self.replays)
         except ReplayInUse:
-            raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
+            raise FolderInUse(f"another program is playing games into {self.path}; {_ADVICE}") from None
         with writer:
             before = self.conditions()
             games, order = list[GameSummary](), ReplayOrder()
@@ -177,16 +178,16 @@ class ResultFolder:
             if before is None:
                 if games:
                     raise EvaluationError(
-                        f"{self.replays} contains games, but {self._conditions} is missing; {_ELSEWHERE}"
+                        f"{self.replays} contains games, but {self._conditions} is missing; {_ADVICE}"
                     )
             elif before != conditions:
                 raise OtherEvaluation(
-                    f"{self.path} contains games of {differences(before, conditions)}; {_ELSEWHERE}"
+                    f"{self.path} contains games of {differences(before, conditions)}; {_ADVICE}"
                 )
             elif conditions.anonymous and (games or self.unfinished.exists()):
                 raise OtherEvaluation(
-                    f"{self.path} contains games of a player named {conditions.player}, but it may have been "
-                    f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
+                    f"{self.path} contains games of a player named {conditions.player}, which may have been "
+                    f"another player: give the player an attribute sha256 that identifies it, or {_ADVICE}"
                 )
             planned = conditions
             if (
@@ -194,7 +195,7 @@ class ResultFolder:
                 and (before.games or 0) > (conditions.games or 0)
                 and not before.completeness([each.game for each in games]).missing
             ):
-                planned = before  # keep the result of the larger number of games
+                planned = before  # keep the plan with more games, all of which are finished
             if before is None or before.games != planned.games:
                 self.write_conditions(planned)
             yield KeptGames(games, order, writer, self, planned)
@@ -202,7 +203,7 @@ class ResultFolder:
     def read(
         self, on_game: Callable[[Episode], None] = lambda _: None, games: range | None = None
     ) -> tuple[list[GameSummary], Completeness]:
-        """Return the finished games in the order of their indices, and whether all are finished.
+        """Return the finished games in the order of their indices, and whether games are missing.
 
         Args:
             on_game: called with each of these games, in the order in which they finished.
@@ -224,16 +225,17 @@ class ResultFolder:
         if games is not None:
             return table, Completeness.of(games, len(table), 0, games.stop - 1)
         finished, running = {each.game for each in table}, set[int]()
-        # The file may be in the middle of a replacement, or cut off by a full disk: count the readable games.
+        # The file may be missing while it is replaced, or be cut off by a full disk. Count the readable
+        # games.
         with suppress(FileNotFoundError, ReplayError):
             running.update(each.game for each in _checked(self.unfinished, conditions.seed))
         return table, conditions.completeness(finished, running - finished)
 
-    def _check_is_ours(self) -> None:
+    def _check_is_result_folder(self) -> None:
         if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
             return
         if any(self.path.iterdir()):
-            raise EvaluationError(f"{self.path} is not empty and contains no games; {_ELSEWHERE}")
+            raise EvaluationError(f"{self.path} is not empty and contains no games; {_ADVICE}")
 
     def finished(self) -> Iterator[Episode]:
         """Yield the finished games in the order in which they finished.
@@ -257,7 +259,7 @@ class ResultFolder:
             yield episode
 
     def write_conditions(self, conditions: Conditions) -> None:
-        """Write the conditions of games that were copied from another folder.
+        """Write the conditions of the games.
 
         Raises:
             OSError: the file cannot be written.
@@ -265,7 +267,7 @@ class ResultFolder:
         write_text(self._conditions, json.dumps(conditions.to_json(), indent=2) + "\n", durable=True)
 
     def write_result(self, result: dict[str, Any], scores: Iterable[dict[str, Any]], report: str) -> None:
-        """Replace the result and the report, each in one step.
+        """Replace the result file and the report, each atomically.
 
         Args:
             result: the content of the result file, with an empty list as `scores`.
@@ -301,22 +303,22 @@ class KeptGames:
         """The finished games, in the order in which they finished."""
         self.replays = folder.replays
         self.recovered = writer.recovered
-        """Number of bytes after the last whole game that were cut off."""
+        """Number of bytes of an incomplete last record that were removed from the replay file."""
         recover(folder.unfinished)
-        # A run that was killed may have finished games that are still in the file of unfinished ones.
+        # A killed run may have left games that it finished in the file of unfinished games, too.
         unfinished = _checked(folder.unfinished, planned.seed) if folder.unfinished.exists() else ()
         finished = {each.game for each in games}
         self.unfinished = [episode for episode in unfinished if episode.game not in finished]
         """The games that the last run left unfinished."""
         self.planned = planned
-        """The conditions with the planned games. There may be more of them than a run asks for, if all are
-        finished."""
+        """The conditions with the number of planned games. The number is larger than this run asks for if the
+        folder has a larger evaluation, all of whose games are finished."""
         self._order = order
         self._writer = writer
         self._folder = folder
 
     def append(self, episodes: list[Episode]) -> list[GameSummary]:
-        """Write finished games to the replay file at once, and return their summaries.
+        """Append finished games to the replay file, and return their summaries.
 
         Raises:
             OSError: a game could not be written.
@@ -327,9 +329,9 @@ class KeptGames:
         return [GameSummary.of(episode) for episode in episodes]
 
     def put_in_order(self, check: Callable[[], None]) -> None:
-        """Sort the games by their indices, in one step. Do not append games afterwards.
+        """Sort the replay file by game index, in one step. No games may be appended afterwards.
 
-        The order in which games finish depends on time. Sorted, equal games make equal files.
+        The order in which games finish depends on timing. After sorting, equal games make equal files.
 
         Args:
             check: called often; an exception from it leaves the games in the order in which they finished.
@@ -342,12 +344,12 @@ class KeptGames:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def leave(self, episodes: Sequence[Episode]) -> None:
-        """Keep unfinished games for the next run, instead of those kept before.
+        """Save unfinished games for the next run, in place of those saved by earlier runs.
 
         Raises:
             OSError: the games cannot be written.
         """
-        self._writer.sync()  # after a power cut, each game is in one of the two files
+        self._writer.sync()  # after a power failure, each game is in at least one of the two files
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
@@ -385,7 +387,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        error.filename = None  # the name of the temporary file means nothing to the user
+        error.filename = None  # the name of the temporary file would confuse the user
         raise EvaluationError(f"cannot write into {folder}: {describe(error)}") from None
 
 
@@ -410,7 +412,7 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Describe the differences, such as "seed 1, not 0"; digests are shortened."""
+    """Return the differing conditions as text, such as "seed 1, not 0"; digests are shortened."""
 
     def format_value(name: str, value: Any) -> str:
         if value is None:

@@ -1,11 +1,12 @@
-"""Decides by betting which of two players scores more. It is valid for any scores and any time to stop.
+"""Tests by betting which of two players scores more, for any distribution of scores and any stopping rule.
 
-The test bets against a hypothesis, such as "B is more than 2% worse than A", after every game. If the
-hypothesis is true, every bet is fair or worse. The wealth then exceeds 20 times its start in at most 5% of
-all runs (Ville 1939). If it does exceed that, the hypothesis is refuted. The bets and the intervals are those
-of Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024. Scores may be
-without the luck of the tiles (`luck.py`). The hypotheses stay the same, because the averages do.
-`bench/strength/decisions.py` simulates how often the answers are wrong, and how many games they need.
+After every game, the test bets against a hypothesis, such as "B is more than 2% worse than A". If the
+hypothesis is true, the expected gain of every bet is 0 or less. The wealth then exceeds 20 times its start in
+at most 5% of all runs (Ville 1939). If it does exceed that, the hypothesis is rejected. The hypotheses that
+are not rejected form a confidence sequence. The bets and the intervals are those of Waudby-Smith and Ramdas,
+"Estimating means of bounded random variables by betting", 2024. Scores may be luck-adjusted (`luck.py`). The
+hypotheses stay the same, because the expected scores do. `bench/strength/decisions.py` simulates how often
+the answers are wrong, and how many games they need.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.evaluation.luck import Luck, variances
 
 ERROR_RATE = 0.05
-"""The maximum share of runs whose answer is wrong."""
+"""Maximum probability of a wrong answer."""
 CAP = 4
-"""Scores count up to this multiple of the largest average of the players' first games."""
+"""The cap of scores, as a multiple of the largest average of the players' first games."""
 FIRST_LOOK = 20
-"""Number of games at the first check."""
-_NEW = 50
-"""Minimum number of games between two checks from 200 games on. Fewer would leave most of a batch empty."""
+"""Number of games at the first look."""
+_FEWEST_NEW_GAMES = 50
+"""Minimum number of games between two looks, from 200 games on. Fewer would leave most of a batch empty."""
 MOST_STAKED = 0.95
 """Maximum share of the wealth that one game can cost. At 100%, a gambler could lose everything."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
-"""`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. They begin with half of
-the wealth, in equal parts. Large shares win fast if nearly all games are equal, small ones if scores vary.
-The other half of the wealth belongs to a gambler who learns the stakes from earlier games, see
+"""`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. At the start, they have
+half of the wealth, in equal parts. Large shares win fast if nearly all games are equal, small ones if scores
+vary. The other half of the wealth belongs to a gambler who learns the stakes from earlier games, see
 `Record.stakes`."""
 _FEWEST_KNOWN = 10
-"""Number of games from which the learning gambler learns before the first bet."""
+"""Number of games that the learning gambler observes before the first bet."""
 _FEWEST_WITH_LUCK = 30
-"""Number of games before luck is taken out. They only decide how much luck to take out of later games."""
-TEN = 10
-"""Number of games for which `growth` returns one sum."""
-_HALVINGS = 30
-"""A limit is exact to 2**-30 of the searched range; it errs to the outside."""
+"""Number of games before luck adjustment. They choose the coefficients of later games."""
+GAMES_PER_SUM = 10
+"""Number of games whose log-wealth `growth` sums up."""
+_BISECTION_STEPS = 30
+"""Number of bisection steps: a limit is exact to 2**-30 of the searched range, and errs to the outside."""
 _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
     """Return a score that no game exceeds if it ends with a tile of at most `largest_exponent` + 1, or 2**17.
 
-    A tile 2**e is worth (e - 1) * 2**e points: that is what merging twos up to it scores. A merge of two
-    tiles 2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new
-    tile 4 is worth 4 points that nobody scored. So a score is at most the worth of all tiles on the board.
+    A tile 2**e is worth (e - 1) * 2**e points, the score for building it from tiles 2. A merge of two tiles
+    2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
+    worth 4 points, although nobody scored them. So a score is at most the worth of all tiles on the board.
 
-    At most 18 - e tiles are 2**e or larger, for e from 2 on. For e = 2, that is the number of cells. If it
+    At most 18 - e tiles are 2**e or larger, for e from 2 on. For e = 2, 18 - e is the number of cells. If it
     holds for e, it holds for e + 1: consider a move that merges a > 0 pairs of 2**e and b larger pairs, and
     leaves n tiles above 2**e. Before it, n - a + b tiles were above 2**e, and 2 * a further tiles were 2**e,
     so n + a + b <= 18 - e and n <= 17 - e. A move without such a merge, and a new tile, which is at most a 4,
@@ -70,19 +71,19 @@ def greatest_score(largest_exponent: int) -> int:
 
 @dataclass(frozen=True)
 class Record:
-    """Sums of the games so far of two players; arrays `[...]` hold many pairs of players."""
+    """Sums over the games that two players have played so far. Arrays `[...]` hold many pairs of players."""
 
     games: int
     first: NDArray[np.float64]
-    """The sum of the scores of the first player."""
+    """The sum of the first player's scores."""
     difference: NDArray[np.float64]
-    """The sum of the differences, second minus first."""
+    """The sum of the paired differences, second minus first."""
     squares: NDArray[np.float64]
     """The sum of the squared differences."""
 
     @classmethod
     def of(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> Record:
-        """Return the record of games `[..., N]`."""
+        """Return the sums over games; both arguments are scores `[..., N]`."""
         gained = second - first
         return cls(first.shape[-1], first.sum(axis=-1), gained.sum(axis=-1), np.square(gained).sum(axis=-1))
 
@@ -97,19 +98,19 @@ class Record:
     def stakes(
         self, first: NDArray[np.float64], second: NDArray[np.float64], sign: int, margin: float
     ) -> NDArray[np.float64]:
-        """Return the stakes per point of gain for each of the games `[..., N]` that follow this record.
+        """Return the stakes per point of gain for the games `[..., N]` that follow this record.
 
-        The stake of a game depends only on earlier games. It is the one by which wealth grows fastest if the
-        gain has the expected value and the variance of those games, the approximate GRAPA bet of Waudby-Smith
-        and Ramdas. The observed difference is first reduced by one standard error, so that the stakes of
-        equal players do not follow noise.
+        The stake of a game depends only on earlier games. It maximizes the growth of the wealth if the gain
+        has the mean and the variance of those games (the approximate GRAPA bet of Waudby-Smith and Ramdas).
+        The observed mean difference is first reduced by one standard error, so that the stakes of equal
+        players do not follow noise.
 
         Args:
             first: the scores of the first player.
-            second: those of the second player.
-            sign: 1 to bet that the second scores more, -1 that it scores less.
+            second: the scores of the second player.
+            sign: 1 to bet that the second player scores more, -1 that it scores less.
             margin: expected gain of the bet if both players are equal, as a share of the first player's
-                average; below 0 if only a difference brings a gain.
+                average; below 0 if equal players lose by it.
         """
         gained = second - first
 
@@ -127,7 +128,7 @@ class Record:
 
 
 def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.float64]:
-    """Return what each ten of `[N]` games add to the logarithm of each gambler's wealth: `[J + 1, N / 10]`.
+    """Return the growth of each gambler's log-wealth in every ten of `[N]` games: `[J + 1, N / 10]`.
 
     Args:
         gains: the gains per point of stake; none is below -`worst`.
@@ -137,15 +138,18 @@ def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.
     relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
     learning = np.minimum(MOST_STAKED, np.asarray(stakes) * worst) * relative
     factors = 1 + np.concatenate([FRACTIONS[:, None] * relative, learning[None]])
-    # A logarithm takes far longer than a product. Ten factors of at least 0.05 cannot underflow.
-    summed: NDArray[np.float64] = np.log(np.multiply.reduceat(factors, range(0, len(relative), TEN), axis=-1))
+    # A logarithm takes far longer than a product, and a product of ten factors of at least 0.05 cannot
+    # underflow.
+    summed: NDArray[np.float64] = np.log(
+        np.multiply.reduceat(factors, range(0, len(relative), GAMES_PER_SUM), axis=-1)
+    )
     return summed
 
 
 def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithm of the total wealth, from that of each gambler, `[J + 1, ...]`; 0 at first.
+    """Return the log of the total wealth from the log-wealth of each gambler, `[J + 1, ...]`; 0 at the start.
 
-    If the expected gains are 0 or less, it exceeds log(1 / e) at any time in at most a share e of all runs.
+    If the expected gains are 0 or less, the probability that it ever exceeds log(1 / e) is at most e.
     """
     fixed = np.logaddexp.reduce(logs[:-1]) - log(len(FRACTIONS))
     together: NDArray[np.float64] = np.logaddexp(fixed, logs[-1]) - log(2)
@@ -153,32 +157,31 @@ def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def cap_of(players: Sequence[ArrayLike]) -> int:
-    """Return the largest score that counts in bets, from the scores of all players, `[N]` each."""
+    """Return the largest score that counts in bets, from the scores `[N]` of each player."""
     first = (np.asarray(scores, np.float64)[:FIRST_GAMES] for scores in players)
     return ceil(CAP * max((float(each.mean()) for each in first if len(each)), default=0.0))
 
 
 @dataclass(frozen=True)
 class Bets:
-    """The scores of two players on which bets are made, in the order of the games' numbers."""
+    """The scores of two players on which bets are made, in the order of the games' indices."""
 
     first: NDArray[np.float64]
-    """`[N]`: the first player's scores, up to the cap. Element `i` of both arrays is the same game if both
-    played the same games."""
+    """`[N]`: the first player's scores, up to the cap, and adjusted for luck if it is given. Element `i` of
+    both arrays is the same game if both played the same games."""
     second: NDArray[np.float64]
     most_first: NDArray[np.float64]
-    """`[N]`: the largest value that a score of the first player can have in each game."""
+    """`[N]`: the largest score that the first player can have in each game."""
     most_second: NDArray[np.float64]
     cap: int | None
     """The largest score that counts; None if all scores count fully."""
     above_cap: tuple[float, float] | None
-    """Each player's share of games above the cap."""
+    """Share of each player's games with a score above the cap; None without a cap."""
     before: tuple[Record, ...]
-    """The record before each part of the games. A part is as long as all games before it, except the last
-    part."""
+    """The sums over all games before each part of the games (`_parts`)."""
     worth: float | None = None
-    """Number of plain games for each game that would give an interval of the same width; None if luck is not
-    taken out."""
+    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width; None without
+    luck adjustment."""
 
     @classmethod
     def of(
@@ -190,16 +193,16 @@ class Bets:
         lucks: tuple[Luck, Luck] | None = None,
         margin: float = 0.0,
     ) -> Bets | None:
-        """Return the bets on `[N]` scores of both players, in the order of the games' numbers.
+        """Return the bets on `[N]` scores of both players, in the order of the games' indices.
 
         Args:
             first: scores of the first player.
             second: scores of the second player.
             exponents: the largest exponent that each player can play with.
-            cap: the largest score that counts, from `cap_of`; the first games, which set it, do not bet. None
-                if all scores count.
-            lucks: the luck of each player's games, to be taken out; None leaves it in. The games before each
-                part choose the coefficients for that part.
+            cap: the largest score that counts, from `cap_of`; no bets are made on the first games, which
+                determine it. None if all scores count.
+            lucks: the luck of each player's games, for which scores are adjusted; None for plain scores. The
+                games before each part choose the coefficients for that part.
             margin: the margin of the question, as a share of an average score.
 
         Returns:
@@ -220,9 +223,11 @@ class Bets:
             adjusted = scores[:, :stop]
             if lucks is not None and start >= _FEWEST_WITH_LUCK:
                 chosen = _fastest(scores[:, :start], lucks, most[:, 0], margin)
-                taken = [luck.taken[:stop, by] for luck, by in zip(lucks, chosen, strict=True)]
+                taken = [luck.corrections[:stop, by] for luck, by in zip(lucks, chosen, strict=True)]
                 adjusted = adjusted - np.array(taken)
-                limits[:, start:stop] += [[luck.most[by]] for luck, by in zip(lucks, chosen, strict=True)]
+                limits[:, start:stop] += [
+                    [luck.max_increase[by]] for luck, by in zip(lucks, chosen, strict=True)
+                ]
             before.append(Record.of(*adjusted[:, :start]))
             counted[:, start:stop] = adjusted[:, start:]
         (ours, theirs), (most_ours, most_theirs) = counted[:, begun:], limits[:, begun:]
@@ -235,23 +240,24 @@ class Bets:
 
     @property
     def ratio(self) -> float:
-        """The second average over the first."""
+        """The ratio of the averages, second over first."""
         return float(self.second.mean() / self.first.mean())
 
     @property
     def difference(self) -> float:
-        """The second average minus the first."""
+        """The difference of the averages, second minus first."""
         return float(self.second.mean() - self.first.mean())
 
     def ratio_limits(self, error_rate: float, margins: tuple[float, float] = (0.0, 0.0)) -> Interval:
-        """Return the ratios, second average over first, that the bets have not refuted.
+        """Return the interval of ratios (second average over first) that the bets have not rejected.
 
-        Each limit is wrong in a share of at most `error_rate` of all runs.
+        Each limit is wrong with a probability of at most `error_rate`, also if it is looked at after every
+        game.
 
         Args:
             error_rate: the maximum error rate of each limit.
-            margins: the margins for which the stakes of the lower and of the upper limit are best, as in
-                `Record.stakes`. They change the number of games, and not the error rate.
+            margins: the margins of `Record.stakes` for the bets on the lower and on the upper limit. They
+                change the number of games that are needed, but not the error rate.
         """
         needed = -log(error_rate)
         more, less = self.stakes(margins)
@@ -263,7 +269,7 @@ class Bets:
         return low, _edge(lambda ratio: self.wealth(ratio, less, more=False)[-1] >= needed, most, found)
 
     def wealth(self, ratio: float, stakes: NDArray[np.float64], *, more: bool = True) -> NDArray[np.float64]:
-        """Return the logarithm of the wealth after bets that the ratio is more, or less, than `ratio`.
+        """Return the log-wealth after bets that the ratio is more, or less, than `ratio`.
 
         Args:
             ratio: ratio of the averages, second over first.
@@ -271,17 +277,21 @@ class Bets:
             more: whether to bet on a larger ratio.
 
         Returns:
-            `[N / 10]`: after each ten games and after all games. From log(1 / e) on, the opposite claim is
-            refuted.
+            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / e) or more, the
+            opposite claim is rejected with error rate e.
         """
-        # Dividing by the root of the ratio gives the same stakes if the players are swapped.
+        # Dividing by the square root of the ratio makes the stakes equal if the players are swapped.
         stakes = stakes / sqrt(ratio)
         gains = self.second - ratio * self.first
         bet = (gains, ratio * self.most_first) if more else (-gains, self.most_second)
         return log_wealth(growth(*bet, stakes).cumsum(axis=-1))
 
     def difference_limits(self, error_rate: float) -> Interval:
-        """Return the differences, second minus first, that the bets have not refuted; see `ratio_limits`."""
+        """Return the interval of differences, second minus first, that the bets have not rejected.
+
+        Each limit is wrong with a probability of at most `error_rate`, also if it is looked at after every
+        game.
+        """
         gains = self.second - self.first
         more, less = self.stakes((0.0, 0.0))
 
@@ -300,7 +310,10 @@ class Bets:
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the learning gambler's stakes on more and on less, `[N]` each; see `ratio_limits`."""
+        """Return the learning gambler's stakes on more and on less, `[N]` each.
+
+        `margins` are as for `ratio_limits`.
+        """
         edges = [0, *(record.games - self.before[0].games for record in self.before[1:]), len(self.first)]
         more, less = (
             np.concatenate(
@@ -315,7 +328,10 @@ class Bets:
 
 
 def _parts(begun: int, end: int) -> list[int]:
-    """Return the edges of the parts of the games. Coefficients and stakes are chosen anew for each part."""
+    """Return the edges of the parts of the games. Each part has its own coefficients and stakes.
+
+    Each part doubles the number of games; the last one may be shorter.
+    """
     edges = [begun]
     while edges[-1] < end:
         edges.append(min(end, max(_FEWEST_WITH_LUCK, 2 * edges[-1])))
@@ -325,14 +341,15 @@ def _parts(begun: int, end: int) -> list[int]:
 def _fastest(
     scores: NDArray[np.float64], lucks: tuple[Luck, Luck], most: NDArray[np.float64], margin: float
 ) -> tuple[int, int]:
-    """Return the coefficients of both players' luck with which bets on these games `[2, N]` grow fastest.
+    """Return each player's luck coefficient for which the wealth would grow fastest in these games `[2, N]`.
 
-    Less luck means less variance, and a wider range of scores. If few games differ, the range decides.
+    A larger coefficient lowers the variance and widens the range of scores. If few games differ, the range
+    decides.
     """
     known = [luck.first(scores.shape[1]) for luck in lucks]
     variance = variances(scores, known, most.tolist())
     expected = margin * scores[0].mean() + abs(scores[1].mean() - scores[0].mean())
-    worst = np.maximum.outer(*(limit + luck.most for limit, luck in zip(most, lucks, strict=True)))
+    worst = np.maximum.outer(*(limit + luck.max_increase for limit, luck in zip(most, lucks, strict=True)))
     stakes = np.minimum(MOST_STAKED / worst, expected / np.maximum(1e-9, variance + expected**2))
     rates = stakes * (expected - stakes * np.where(stakes > 0, variance + expected**2, 0.0) / 2)
     one, other = np.unravel_index(rates.argmax(), rates.shape)
@@ -340,8 +357,8 @@ def _fastest(
 
 
 def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
-    """Return the last value from `inside` to `outside` that is not refuted. `outside` is never tested."""
-    for _ in range(_HALVINGS):
+    """Return by bisection the edge between `inside`, not rejected, and `outside`, which is never tested."""
+    for _ in range(_BISECTION_STEPS):
         middle = (outside + inside) / 2
         if middle in (outside, inside):
             break
@@ -350,16 +367,16 @@ def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) ->
 
 
 def fewest_games(margin: float, share: float = 1 / CAP) -> int:
-    """The number of games that show "no worse than this margin" if both players score the same in all.
+    """Return the number of games that show "no worse than this margin" if all games have equal scores.
 
     Args:
         margin: share of an average score, above 0 and below 1.
-        share: the average score as a share of the greatest one that counts.
+        share: the average score as a share of the largest score that counts.
 
     Returns:
-        The number of games that bet. Games that vary take more.
+        The number of games that bet. More are needed if scores vary.
     """
-    # The learning gambler stakes as much as he may, because no game varies.
+    # The learning gambler stakes the maximum, because no game varies.
     rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))
     games = 1.0
     while log_wealth(games * rates) < -log(ERROR_RATE):
@@ -368,6 +385,6 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
 
 
 def next_look(games: int, limit: int) -> int:
-    """Return the number of games at the check after `games`: 25% more at first, 10% more later."""
-    more = max(TEN, min(games // 4, _NEW), games // 10)
+    """Return the number of games at the look after `games`: 25% more at first, 10% more later."""
+    more = max(GAMES_PER_SUM, min(games // 4, _FEWEST_NEW_GAMES), games // 10)
     return min(limit, max(FIRST_LOOK, games + more))

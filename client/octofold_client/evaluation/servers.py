@@ -24,7 +24,7 @@ FIRST_SECONDS = 10.0
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
-    """Return the error of a first call, or a clearer one if a TLS handshake with `target` shows the cause."""
+    """Return the error of a first call, or a clearer one if a TLS handshake with `target` shows its cause."""
     if not isinstance(error, Unavailable):
         return error
     if credentials.tls:
@@ -40,14 +40,14 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
 class Servers:
     """Connections to one or more servers; a context manager.
 
-    If some servers answer, lines on standard error name those that do not. They also name players that a
-    server loads.
+    If only some servers answer, messages on standard error name the others. A message also names each player
+    that a server has to load.
 
     Args:
         targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
-        patience_seconds: how long to ask again while no server answers.
+        patience_seconds: how long the servers are retried if none answers.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Servers:
             end = time.monotonic() + self._patience_seconds
             missing = self._ask(clients)
             if not self._answering and self._patience_seconds:
-                print(f"waiting for {self._patience_seconds:g} s: {missing[0][1]}", file=sys.stderr)
+                print(f"retrying for {self._patience_seconds:g} s: {missing[0][1]}", file=sys.stderr)
             while not self._answering and time.monotonic() < end:
                 self._while_waiting()
                 time.sleep(SLICE_SECONDS)
@@ -100,7 +100,7 @@ class Servers:
         self._stack.close()
 
     def _ask(self, clients: Sequence[Client]) -> list[tuple[str, OctofoldError]]:
-        """Ask all servers for their models; return those that do not answer, with the reasons."""
+        """Ask all servers for their models; return the servers that do not answer, with the reasons."""
         missing = []
         for client in clients:
             try:
@@ -113,7 +113,7 @@ class Servers:
 
     @property
     def target(self) -> str:
-        """The target of all servers that answer."""
+        """The addresses of all servers that answer, as one target."""
         return ",".join(client.target for client, _ in self._answering)
 
     @property
@@ -132,16 +132,16 @@ class Servers:
         return self._answering[0][1]
 
     def select(self, name: str = "", version: str = "") -> ServedModel:
-        """Return the model version that all servers use for `name` and `version`, which may be empty.
+        """Return the version that all servers use for `name` and `version`; empty values select the defaults.
 
         Raises:
             UnknownModel: a server does not have the version, or it is not ready.
-            Unavailable: a server does not load the player.
+            Unavailable: a server fails to load the player.
             EvaluationError: two servers have different model files.
         """
 
         def report_loading(player: str) -> None:
-            print(f"the server loads {player} ...", file=sys.stderr)  # which may take a minute
+            print(f"the server loads {player} ...", file=sys.stderr)  # may take a minute
 
         self._answering = [
             (client, tuple(load_player(client, models, name, version, report_loading)))
@@ -158,7 +158,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Return sources of this version's moves, one for each server that the target may have."""
+        """Return sources of this version's moves, one for each server that a target stands for."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering
@@ -167,9 +167,9 @@ class Servers:
 
 
 def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) -> Sequence[MoveSource]:
-    """Return sources of a contender's moves: the servers, or a local player's thread. `stack` closes them.
+    """Return the sources of a contender's moves: its servers, or the thread of a local player.
 
-    A local player needs no `servers`.
+    `stack` closes the thread. A local player needs no `servers`.
     """
     if isinstance(contender, LocalContender):
         return [stack.enter_context(PlayerThread(contender))]

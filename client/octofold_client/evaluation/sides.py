@@ -17,23 +17,23 @@ from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 
 @dataclass(frozen=True)
 class Side:
-    """One player and its games of one seed."""
+    """A player and its games of one seed."""
 
     name: str
     conditions: Conditions
     folder: Path
     """The result folder with the replays of the games."""
     scores: Mapping[int, int]
-    """The scores by the index of the game."""
+    """The score of each game, by the game's index."""
     completeness: Completeness
     """Whether all games are finished. Only complete sides are compared."""
     largest_exponent: int = LARGEST_EXPONENT
     """A game ends when it exceeds this exponent."""
     luck: Luck | None = None
-    """The luck in these games; None if it is not taken out."""
+    """The luck of these games; None without luck adjustment."""
 
     def with_luck(self, values: Judge | None, progress: Callable[[int], None]) -> "Side":
-        """Return this side with the luck in its games, as `Evaluation.with_luck` does."""
+        """Return this side with the luck of its games; unchanged without `values` or if games are missing."""
         if values is None or not self.finished:
             return self
         luck = luck_in(ResultFolder(self.folder), values, progress)
@@ -41,7 +41,7 @@ class Side:
 
     @property
     def adjusted(self) -> AdjustedAverage | None:
-        """The average without luck. None if it is not taken out, and for too few games."""
+        """The luck-adjusted average. None without luck adjustment, and for too few games."""
         scores = np.array([self.scores[game] for game in sorted(self.scores)], np.int64)
         return None if self.luck is None else AdjustedAverage.of(scores, self.luck)
 
@@ -68,13 +68,13 @@ def read_side(path: Path) -> Side:
 
 
 def in_common(sides: Sequence[Side]) -> list[Side]:
-    """Return the finished sides with only the games that all of them have, in order.
+    """Return the sides, reduced to the games that all finished sides have, in the order of their indices.
 
-    Unfinished sides are returned unchanged. Short games finish first, so to compare only games that finished
-    there would be biased.
+    A side with missing games is returned unchanged, and only the others must have games in common. Short
+    games finish first, so a comparison by the finished games of an unfinished side would be biased.
 
     Raises:
-        EvaluationError: their seeds differ, or they have no games in common.
+        EvaluationError: the seeds differ, or the finished sides have no games in common.
     """
     first = sides[0]
     for side in sides:

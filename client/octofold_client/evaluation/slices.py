@@ -1,4 +1,4 @@
-"""Slices of an evaluation: several programs play one each, and `merging.py` puts them together."""
+"""Slices of an evaluation: each is played by a program of its own, and `merging.py` merges their results."""
 
 import re
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Slice:
 
     @property
     def range(self) -> range:
-        """The indices of its games."""
+        """The indices of the games in this slice."""
         return slice_range(self.number, self.of, self.games)
 
     def __str__(self) -> str:

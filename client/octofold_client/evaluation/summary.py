@@ -1,7 +1,7 @@
-"""Summarizes finished games: averages and shares with 95% intervals.
+"""Summarizes finished games: averages, medians and shares with 95% confidence intervals.
 
-Averages have Student's intervals, the median an interval between order statistics, and shares Wilson's
-intervals. `tables.py` formats the figures.
+Averages have Student's t intervals, shares have Wilson's, and the interval of the median lies between two
+order statistics. `tables.py` formats the figures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ TILES = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 
 @dataclass(frozen=True, slots=True)
 class GameSummary:
-    """One finished game."""
+    """The figures of one finished game."""
 
     game: int
     """Index among the games of the seed."""
@@ -47,13 +47,13 @@ def in_order(games: Iterable[GameSummary]) -> list[GameSummary]:
 
 
 def column(games: Sequence[GameSummary], field: str) -> NDArray[np.int64]:
-    """Return a field of all games: `[N]`."""
+    """Return the values of one field of all games: `[N]`."""
     return np.array([getattr(each, field) for each in games], np.int64)
 
 
 @dataclass(frozen=True)
 class TileShare:
-    """The number and share of games that reached a tile, or whose largest tile it is."""
+    """The number and share of games that reached a tile, or that ended with it as their largest tile."""
 
     tile: int
     games: int
@@ -61,14 +61,14 @@ class TileShare:
     interval: Interval
 
     @classmethod
-    def of(cls, tile: int, games: int, of: int) -> "TileShare":
-        """Return the share of `games` in all games `of` the evaluation."""
-        return cls(tile, games, games / of, share_interval(games, of))
+    def of(cls, tile: int, games: int, total: int) -> "TileShare":
+        """Return the share of `games` among `total` games."""
+        return cls(tile, games, games / total, share_interval(games, total))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of finished games, with 95% intervals; an interval is None for too few games."""
+    """The figures of an evaluation with 95% intervals; an interval is None for too few games."""
 
     games: int
     average: float
@@ -88,7 +88,7 @@ class Summary:
     @classmethod
     def of(cls, games: Iterable[GameSummary]) -> "Summary":
         """Summarize at least one finished game, in any order."""
-        # In order, so that equal games give equal figures to the last bit.
+        # Sort first, so that equal games give equal figures to the last bit.
         table = in_order(games)
         scores, lengths = column(table, "score"), column(table, "moves")
         tiles, ends = np.unique(column(table, "largest_tile"), return_counts=True)
@@ -114,10 +114,10 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain JSON values; intervals are pairs or null."""
         figures = asdict(self)
-        del figures["games"]  # the result file has this number already
+        del figures["games"]  # the result file already contains this number
         games = figures.pop("outgrown_games")
         return figures | {"outgrown": len(games), "outgrown_games": games}
 
 
 def _average(values: NDArray[np.integer[Any]]) -> float:
-    return int(values.sum(dtype=np.int64)) / len(values)  # exact, in any order
+    return int(values.sum(dtype=np.int64)) / len(values)  # a sum of integers is exact in any order

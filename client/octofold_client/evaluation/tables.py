@@ -23,8 +23,8 @@ INTERVALS = (
     "for shares."
 )
 ASSUMED = (
-    "The intervals are right for independent games of a player that does not change. A score so rare that no "
-    "game has reached it yet is missing from the average and from its interval."
+    "The intervals assume independent games and a player that does not change. Scores so rare that no game "
+    "has reached them affect neither the average nor its interval."
 )
 
 
@@ -42,7 +42,7 @@ def rows_of(
 ) -> tuple[list[SummaryRow], list[SummaryRow]]:
     """Return the rows about scores and lengths, and the rows about tiles.
 
-    `adjusted` is the average without luck. The tiles range from the largest that every game reached to the
+    `adjusted` is the luck-adjusted average. The tiles range from the largest that every game reached to the
     smallest that no game reached. The summaries in `others` extend this range.
     """
     tables = [each.reached for each in (summary, *others)]
@@ -100,7 +100,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
 
 
 def markdown(evaluation: Evaluation) -> str:
-    """Return the table as Markdown under its title, and notes about it."""
+    """Return the title, the table and the notes of an evaluation as Markdown."""
     parts = [f"**{evaluation.title}**"]
     if evaluation.summary is not None:
         figures, tiles = rows_of(evaluation.summary, adjusted=evaluation.adjusted)
@@ -110,7 +110,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Return notes: why there are no figures, or what the figures show and assume, and the outgrown games."""
+    """Return the reason why figures are missing, or else the warnings and notes about the figures."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
@@ -119,13 +119,13 @@ def notes_of(evaluation: Evaluation) -> list[str]:
 
 
 def warnings_of(summary: Summary) -> list[str]:
-    """Return warnings: the player is not shown to beat random moves, or games outgrew the model."""
+    """Return warnings: the player may be no better than random moves, or games exceeded its largest tile."""
     outgrown = _outgrown_note(summary) if summary.outgrown_games else ""
     return list(filter(None, [random_note(summary.average, summary.average_interval), outgrown]))
 
 
 def _outgrown_note(summary: Summary) -> str:
-    """Return a sentence that names the games that ended because they exceeded the model's largest tile."""
+    """Return a sentence that lists the games that ended because they exceeded the model's largest tile."""
     count = len(summary.outgrown_games)
     named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
     if count == 1:

@@ -24,11 +24,11 @@ from octofold_client.evaluation.intervals import average_interval, clustered_sha
 
 FILE = "analysis.json"
 SCHEMA = 1
-"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
+"""Version of the JSON form. It increases when a field is removed or changes its meaning."""
 SAME_STUMBLE = 20
-"""Costly moves of one game that are less than this number of moves apart belong to one stumble."""
+"""Costly moves of one game form a stumble if they are less than this number of moves apart."""
 COSTLIEST_KEPT = 100
-"""Maximum number of costly moves."""
+"""Maximum number of costly moves in an analysis, one for each stumble."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 _MAX_BYTES = 16 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -42,7 +42,7 @@ class Ending:
     score: int
     largest_tile: int
     quarter: int
-    """Index into `QUARTERS`: the sum of the other tiles as a share of the largest tile."""
+    """Index into `QUARTERS`: the sum of all tiles but the largest, as a share of the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
@@ -55,18 +55,18 @@ class Ending:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A judge's verdicts on positions; -1 and NaN for positions that were not judged."""
+    """A judge's verdicts on positions; -1 and NaN mark positions that were not judged."""
 
     choices: NDArray[np.int8]
-    """`[P]`: the judge's own moves."""
+    """`[P]`: the moves that the judge would make."""
     costs: NDArray[np.float64]
-    """`[P]`: costs of the moves made; 0 if the judge makes the same move."""
+    """`[P]`: the cost of the move made in each position; 0 if the judge would make the same move."""
     values: NDArray[np.float64]
-    """`[P, 4]`: values of the four moves."""
+    """`[P, 4]`: the values of the four moves."""
 
     @classmethod
     def none(cls, positions: int) -> "Verdicts":
-        """Return verdicts for positions that are not judged yet."""
+        """Return empty verdicts for this number of positions."""
         return cls(
             np.full(positions, -1, np.int8), np.full(positions, np.nan), np.full((positions, 4), np.nan)
         )
@@ -77,11 +77,12 @@ class Verdicts:
         return self.choices >= 0
 
     def add(self, rows: NDArray[np.intp], made: NDArray[np.uint8], opinion: Opinion) -> None:
-        """Enter the judge's opinion of the positions `rows`, in which the moves `made` were made."""
+        """Add the judge's opinion of the positions `rows`, in which the player made the moves `made`."""
         index = np.arange(len(rows))
         best = opinion.values[index, opinion.choices]
         self.choices[rows], self.values[rows] = opinion.choices, opinion.values
-        # A vote may choose a move without the largest probability; a negative cost then has no meaning.
+        # The judge may choose a move by vote that does not have the largest value. The difference is then
+        # negative, which means nothing.
         self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
 
 
@@ -97,13 +98,13 @@ class Group:
     """Average number of legal moves."""
     judged: int
     agreement: float | None
-    """Share of the judged positions in which the judge makes the same move; None without any."""
+    """Share of the judged positions in which the judge would make the same move; None if none was judged."""
     agreement_interval: Interval | None
-    """95% interval of the agreement. It allows for the similarity of positions of one game."""
+    """95% interval of the agreement, with the positions clustered by game."""
     cost: float | None
-    """Average cost of a move."""
+    """Average cost of a move; None if no position was judged."""
     cost_share: float | None
-    """Share of the cost of all positions."""
+    """Share of this group in the total cost of all positions."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,11 @@ class CostlyMove:
 
     game: int
     move: int
-    """Number of moves made before. A link to the game on the page ends with this number."""
+    """Number of moves before this one. A link to the game on the page ends with this number."""
     board: list[int]
     made: int
     better: int
-    """The judge's own move."""
+    """The move that the judge would make."""
     values: list[float | None]
     """The judge's values of the four moves; None for an illegal move."""
     cost: float
@@ -124,17 +125,17 @@ class CostlyMove:
 
 @dataclass(frozen=True)
 class EndedAt:
-    """The games whose largest tile at the end was `largest_tile`."""
+    """Number of games that ended with the largest tile `largest_tile`."""
 
     largest_tile: _Count
     games: _Count
     quarters: list[_Count]
-    """The same games by the sum of their other tiles, in the groups of `QUARTERS`."""
+    """Number of these games in each group of `QUARTERS`."""
 
 
 @dataclass(frozen=True)
 class GameCost:
-    """The average total cost of a game's last moves, over completely judged games."""
+    """The total cost of a game's last moves, averaged over the games in which all of them were judged."""
 
     average: float
     interval: Interval | None
@@ -142,7 +143,7 @@ class GameCost:
 
 @dataclass(frozen=True)
 class JudgeName:
-    """The judge of an analysis."""
+    """Name and unit of the judge of an analysis."""
 
     name: str
     unit: str
@@ -167,11 +168,11 @@ class Analysis:
     by_stage: list[Group]
     """Groups by the largest tile on the board, in ascending order."""
     by_distance: list[Group]
-    """Groups by the number of moves left, in ranges that double, from the end backwards."""
+    """Groups by the number of moves left in the game, in ranges that double: 1, 2 to 3, 4 to 7 and so on."""
     endings: list[EndedAt]
     """The games by their largest tile, in ascending order."""
     costliest: list[CostlyMove]
-    """The costliest moves of different stumbles, in descending order, without moves of cost 0."""
+    """The costliest move of each stumble, in descending order of cost. Moves of cost 0 are left out."""
 
     @classmethod
     def of(
@@ -182,7 +183,7 @@ class Analysis:
         last: int,
         judge: Judge | None,
     ) -> "Analysis":
-        """Compute the figures of the `last` positions of each game, which `judge` has judged."""
+        """Compute the figures of the last `last` positions of each game from the verdicts of `judge`."""
         largest = positions.boards.max(axis=1)
         return cls(
             schema=SCHEMA,
@@ -224,7 +225,7 @@ def _by_distance(positions: Positions, verdicts: Verdicts) -> list[Group]:
 
 
 def _cost_of_a_game(positions: Positions, verdicts: Verdicts) -> GameCost | None:
-    """Return the average cost per game. Its interval is over games, whose positions are similar."""
+    """Return the average cost of a game. Its interval treats each game as one observation."""
     indices, rows = np.unique(positions.games, return_inverse=True)
     judged = verdicts.judged
     complete = np.bincount(rows, ~judged, len(indices)) == 0
@@ -281,7 +282,7 @@ def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: 
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
-    """Return the interval of the share of True in `same` `[P]`; `games` `[P]` is each position's game."""
+    """Return the interval of the share of True in `same` `[P]`, with positions clustered by `games` `[P]`."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
 
@@ -293,14 +294,14 @@ def judge_positions(
     on_judged: Callable[[int], None] = lambda _: None,
     before_each: Callable[[], None] = lambda: None,
 ) -> None:
-    """Judge every position within the judge's largest exponent, and fill in `verdicts`.
+    """Judge all positions that are within the judge's largest exponent, and add the results to `verdicts`.
 
     An exception from a callback ends the work and keeps the verdicts so far.
 
     Args:
-        judge: judge to ask.
+        judge: the judge that is asked.
         positions: positions to judge.
-        verdicts: verdicts to fill in.
+        verdicts: receives the results.
         on_judged: called after each batch with its number of positions.
         before_each: called before each batch.
     """
@@ -313,27 +314,25 @@ def judge_positions(
 
 
 def _checked(kept: Analysis) -> Analysis:
-    """Return the analysis if its numbers are in range.
+    """Return the analysis if it is valid.
 
     Raises:
-        ValueError: a number is out of its range.
+        ValueError: the schema is unknown, or a number is out of its range.
     """
     if kept.schema != SCHEMA:
         raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
     if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
-        raise ValueError(f"a row of endings must have {len(QUARTERS)} quarters")
+        raise ValueError(f"`quarters` of endings must be {len(QUARTERS)} numbers")
     for move in kept.costliest:
         if len(move.board) != 16 or not 0 <= min(move.board) <= max(move.board) <= LARGEST_EXPONENT:
-            raise ValueError(
-                f"the board of a costly move must have 16 exponents from 0 to {LARGEST_EXPONENT}"
-            )
+            raise ValueError(f"`board` of a costly move must be 16 exponents from 0 to {LARGEST_EXPONENT}")
         if not 0 <= min(move.made, move.better) <= max(move.made, move.better) <= 3:
-            raise ValueError("a costly move must be one of the four moves")
+            raise ValueError("`made` and `better` of a costly move must be from 0 to 3")
     return kept
 
 
 def read_analysis(folder: Path) -> Analysis | None:
-    """Return the analysis in a result folder; None without one.
+    """Return the analysis in a result folder; None if the folder has no analysis.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.

@@ -1,4 +1,4 @@
-"""The pictures of evaluations, of comparisons and of lost games, as files and in the HTML report.
+"""Draws figures of evaluations, of comparisons and of lost games, as files and for the HTML report.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
@@ -38,25 +38,26 @@ from octofold_client.evaluation.summary import Summary, TileShare, column
 from octofold_client.studies.endings import QUARTERS, Analysis, Group, JudgeName
 
 Named = tuple[str, Evaluation, Summary]
-"""A finished evaluation under a name that differs from the others'."""
+"""A finished evaluation, its name and its figures. All names in a picture differ."""
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
 _LONGEST_NAME = 34
 _MOST_PAIRS = 28
-"""Of more pairs, only the neighbors in the table are shown."""
+"""Maximum number of pairs in a forest plot. If a contest has more, only neighbors in the ranking are
+shown."""
 _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
 _SCORES_INCHES, _CURVE_INCHES, _ROW_INCHES = 1.15, 1.5, 0.36
 _NAME_INCHES = 0.18
 _AVERAGE_WIDTH, _BAND_ALPHA = 1.3, 0.16
 _HEADROOM = 1.4
-"""The height of the axes over the highest bar, for the words above the bars."""
+"""Height of the axes, as a multiple of the highest bar. It leaves room for text above the bars."""
 _MOST_VALUES = 40
-"""Bars that still have room for their values."""
+"""Maximum number of bars that are labeled with their values."""
 
 
 def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) -> dict[str, Figure]:
-    """The pictures of evaluations by name, each with all that are finished; none without any."""
+    """Draw the pictures of all finished evaluations, by name; none if no evaluation is finished."""
     results = [(name, each, each.summary) for name, each in evaluations if each.summary is not None]
     if not results:
         return {}
@@ -68,7 +69,7 @@ def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) ->
 
 
 def _scores(results: Sequence[Named], size: Size) -> Figure:
-    """A row for each result, so that the clusters of several do not hide each other."""
+    """Draw the distribution of scores, with a row for each result, so that they do not hide each other."""
     height = max(size.height, 1.2 + _SCORES_INCHES * len(results))
     figure = _figure(results, size, "Scores, by the largest tile of the game", height)
     rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
@@ -112,7 +113,7 @@ def _scores(results: Sequence[Named], size: Size) -> Figure:
 
 
 def _marks(results: Sequence[Named]) -> list[Artist]:
-    """What the lines and the band of `_mark_average` are, for a legend."""
+    """Return a legend for the lines and the band of `_mark_average`."""
     marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
     if any(summary.average_interval is not None for _, _, summary in results):
         marks.append(Patch(color=INK, alpha=_BAND_ALPHA, linewidth=0, label="its 95% interval"))
@@ -123,7 +124,7 @@ def _marks(results: Sequence[Named]) -> list[Artist]:
 
 def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
     interval = summary.average_interval
-    # The words stand above the bars, where no line may strike them through.
+    # Lines end at the height of the bars, so that they do not cross the text above.
     axes.axvline(summary.average, 0, 1 / _HEADROOM, color=INK, linewidth=_AVERAGE_WIDTH)
     said = f"average {summary.average:,.0f}"
     if interval is not None:
@@ -138,17 +139,17 @@ def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
 
 
 def _bin_width(span: float, games: int) -> float:
-    """A round number of points: narrow enough to show clusters, wide enough to hold games."""
+    """Return a round number of points, small enough to show clusters and large enough for several games."""
     bins = min(max(4 * np.sqrt(games), _BINS[0]), _BINS[1])
     power = 10.0 ** np.floor(np.log10(max(span / bins, 1.0)))
     return float(next(power * step for step in _NICE if power * step >= span / bins))
 
 
 def _tiles(results: Sequence[Named], size: Size) -> Figure:
-    figure = _figure(results, size, "How many games make each tile")
+    figure = _figure(results, size, "Games that reach each tile")
     axes = figure.add_subplot()
     most = max(summary.largest_tiles[-1].tile for _, _, summary in results)
-    smallest = 512 if most >= 1024 else 16  # a weak player makes none of the larger ones
+    smallest = 512 if most >= 1024 else 16  # weak players reach none of the larger tiles
     tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
     for number, (name, evaluation, _) in enumerate(results):
@@ -179,16 +180,16 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
     axes.set_yticks(np.linspace(0, 1, 6))
     percents(axes)
     axes.set_xlabel("tile")
-    axes.set_ylabel("games that make it")
+    axes.set_ylabel("games that reach the tile")
     axes.grid(axis="y")
-    if len(results) > 1:  # above the axes, where no name can hide a bar
+    if len(results) > 1:  # above the axes, where names cannot hide bars
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
     return figure
 
 
 def _share(share: float, *, alone: bool) -> str:
-    """A share above a bar; narrow bars have no room for the sign, which is on the axis."""
+    """Format the share above a bar. Narrow bars have no room for the percent sign, which is on the axis."""
     if alone:
         return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
     return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
@@ -201,7 +202,7 @@ def _figure(results: Sequence[Named], size: Size, title: str, height: float = 0.
 
 
 def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
-    """The expected score after each move of these games, and what tiles and moves have added to it.
+    """Draw the expected score after each move of these games, and the contributions of tiles and moves.
 
     The luckiest and the unluckiest tile of each game are marked.
     """
@@ -237,7 +238,7 @@ def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
 
 
 def comparison(contest: Contest) -> Figure:
-    """A forest plot: the averages of the players, and below them the differences of pairs."""
+    """Draw a forest plot: the averages of the players and, below them, the differences of pairs."""
     ranked = [standing for standing in contest.ranked if standing.side.finished]
     averages = [
         (_end_of(each.side.name), float(each.scores.mean()), each.interval, SERIES[0]) for each in ranked
@@ -262,14 +263,14 @@ def comparison(contest: Contest) -> Figure:
         above.set_title("Average score, 95% intervals", loc="left", fontsize="medium")
         _intervals(above, averages)
         above.set_xlim(left=0)
-        below.set_title(f"{what}, 95% intervals (gray: not clear)", loc="left", fontsize="medium")
+        below.set_title(f"{what}, 95% intervals (gray: not significant)", loc="left", fontsize="medium")
         _intervals(below, differences)
         below.axvline(0, color=INK, linewidth=0.8)
     return figure
 
 
 def _intervals(axes: Axes, rows: Sequence[tuple[str, float, Interval | None, str]]) -> None:
-    """Draw a point with its interval in each row: its name, value, interval and color; the first on top."""
+    """Draw a point and its interval for each row of name, value, interval and color, the first row on top."""
     for place, (_, value, interval, color) in enumerate(rows):
         if interval is not None:
             axes.plot(interval, (place, place), color=color, linewidth=4, alpha=0.45, solid_capstyle="butt")
@@ -282,12 +283,12 @@ def _intervals(axes: Axes, rows: Sequence[tuple[str, float, Interval | None, str
 
 
 def _end_of(name: str) -> str:
-    """The name, or its end if it is long: the end of a folder tells more than its beginning."""
+    """Return the name, or its end if it is long: names of folders differ more at their end."""
     return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
 
 
 def lost_games(analysis: Analysis) -> dict[str, Figure]:
-    """The pictures of an analysis by name: how games end and, with a judge, agreement and costs of moves."""
+    """Draw the pictures of an analysis, by name: endings and, with a judge, agreement and costs of moves."""
     judge = analysis.judge
     groups = [group for group in reversed(analysis.by_distance) if group.judged]
     names = ["endings", "agreement", "cost"] if judge is not None and groups else ["endings"]
@@ -344,7 +345,7 @@ def _agreement(axes: Axes, groups: Sequence[Group]) -> None:
     axes.set_yticks(np.linspace(0, 1, 6))
     percents(axes)
     _distances(axes, groups)
-    axes.set_ylabel("moves on which the judge agrees")
+    axes.set_ylabel("agreement with the judge")
 
 
 def _costs(axes: Axes, groups: Sequence[Group], judge: JudgeName) -> None:
@@ -357,7 +358,7 @@ def _costs(axes: Axes, groups: Sequence[Group], judge: JudgeName) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: _cost(cost, judge)))
     _distances(axes, groups)
     axes.set_ylabel(
-        "probability lost, by the judge" if judge.unit == PROBABILITY else f"{judge.unit} lost, by the judge"
+        "average loss of probability" if judge.unit == PROBABILITY else f"average loss in {judge.unit}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the games of a result folder as play logs: single moves, as training data for networks."""
+"""Writes the games of a result folder as play logs with one move a line, to train networks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +16,11 @@ _MOVES_AT_ONCE = 1 << 16
 def write_logs(
     folder: ResultFolder, count: Callable[[int], None], check: Callable[[], None]
 ) -> dict[Path, int]:
-    """Write all finished games of the folder as logs. No log is ever left half written.
+    """Write all finished games of the folder as play logs, each of which appears when it is complete.
 
     Args:
         folder: contains the games; the logs are added to it.
-        count: called with the number of moves whenever some are done.
+        count: called with a number of moves whenever they have been written.
         check: called often. An exception from it ends the work; complete files stay.
 
     Returns:

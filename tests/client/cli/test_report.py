@@ -48,7 +48,7 @@ def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
     assert report(folder, "--luck", "none").returncode == 0
     assert result_of(folder) == result | {"without_luck": None}
     assert failure("report", folder, "--luck", "expectimax", code=2) == (
-        "expectimax values boards in heuristic points; --luck must be a judge that values them in points"
+        "--luck requires a judge whose values are in points; those of expectimax are in heuristic points"
     )
 
 

@@ -178,12 +178,12 @@ def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder)
     asked.clear()
     again = luck_in(folder, judge_by(counting))
     assert sum(asked) == 32 * 15 * 2  # the boards of the start alone
-    assert (again.taken == first.taken).all()
+    assert (again.corrections == first.corrections).all()
     assert again.start == first.start
     other = luck_in(folder, judge_by(the_wrong_way, "2" * 64))
-    assert (other.taken != first.taken).any()
+    assert (other.corrections != first.corrections).any()
     (folder.path / FILE).write_bytes(b"PK damaged")
-    assert (luck_in(folder, judge_by(counting)).taken == first.taken).all()
+    assert (luck_in(folder, judge_by(counting)).corrections == first.corrections).all()
 
 
 def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
@@ -198,7 +198,7 @@ def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
             writer.append(game)
     right = luck_in(other, judge_by(near_the_corner))
     (other.path / FILE).write_bytes((folder.path / FILE).read_bytes())
-    assert (luck_in(other, judge_by(near_the_corner)).taken == right.taken).all()
+    assert (luck_in(other, judge_by(near_the_corner)).corrections == right.corrections).all()
 
 
 def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:

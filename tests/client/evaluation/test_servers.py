@@ -158,7 +158,7 @@ def test_a_server_that_comes_late_is_waited_for(
     with Servers([f"127.0.0.1:{port}"], PLAINTEXT, start_once_waited_for, 60) as servers:
         assert servers.select().title == "one version 1"
     server.stop(None).wait()
-    assert said.startswith("waiting for 60 s: ")
+    assert said.startswith("retrying for 60 s: ")
 
 
 def test_a_server_that_is_missing_is_told_and_the_last_one_ends_it(

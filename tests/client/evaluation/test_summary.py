@@ -51,8 +51,8 @@ def test_a_player_that_is_not_better_than_random_moves_is_told_so(
 def test_what_the_games_are_worth_without_luck_is_told_if_it_is_more(worth: float, told: str) -> None:
     notes = notes_of(replace(shown(GAMES[:3]), adjusted=AdjustedAverage("v", None, 1e4, None, worth)))
     plain = notes_of(shown(GAMES[:3]))
-    taken_out = "The luck of the tiles is taken out by the values of v."
-    words = f"{taken_out} The interval is as narrow as with {told} the games."
+    removed = "The luck of the tiles is removed with the values of v."
+    words = f"{removed} The interval is as narrow as that of {told} as many games without this adjustment."
     assert notes == [*plain, *([words] if told else [])]
 
 

@@ -1,1 +1,1 @@
-"""One HTML file that shows results, with games to click through."""
+"""HTML reports: one file that shows results and plays games."""

@@ -1,4 +1,4 @@
-"""Elements of HTML. Text becomes text and never markup, even if the name of a model contains markup."""
+"""Makes HTML elements. Text is escaped, so the name of a model cannot add markup."""
 
 import base64
 import re
@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 Child = ET.Element | str
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Characters that no HTML file may contain."""
+"""Characters that HTML does not allow."""
 
 
 def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> ET.Element:
@@ -37,7 +37,7 @@ def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> 
 
 
 def visible(text: str) -> str:
-    """Return the text with a mark in place of each character that HTML forbids."""
+    """Return the text with U+FFFD in place of each character that HTML does not allow."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
@@ -78,7 +78,7 @@ def _heading(content: Child, *, scope: str) -> ET.Element:
 
 
 def facts(rows: Sequence[tuple[str, Child]]) -> ET.Element:
-    """Make a list of names and their values. Rows without a value are left out."""
+    """Make a list of names and values. Rows with an empty value are left out."""
     given = ((name, content) for name, content in rows if content != "")
     return make("dl.facts", *(make("div", make("dt", name), make("dd", content)) for name, content in given))
 
@@ -91,6 +91,6 @@ def picture(svg: bytes, title: str, text: str) -> ET.Element:
 
 
 def html(head: ET.Element, body: ET.Element) -> str:
-    """Return the text of a page."""
+    """Return an HTML page as text."""
     page = make("html", head, body, lang="en")
     return "<!doctype html>\n" + ET.tostring(page, encoding="unicode", method="html") + "\n"

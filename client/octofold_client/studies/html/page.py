@@ -1,4 +1,4 @@
-"""Puts a report together: one HTML file without other files, requests or foreign scripts.
+"""Assembles the HTML report: one file that loads no other file and sends no request.
 
 This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
@@ -29,7 +29,7 @@ STYLES = ("base.css", "tiles.css", "board.css", "viewer.css")
 
 
 def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest | None = None) -> None:
-    """Write the report of evaluations and, if it is given, of their comparison.
+    """Write the report of evaluations and, if `contest` is given, of their comparison.
 
     Raises:
         OSError: the file cannot be written.
@@ -38,7 +38,7 @@ def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest |
     title = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if len(names) > _MOST_NAMED:
         title = f"{len(names)} results"
-    said = f"{counted(sum(len(part.evaluation.games) for part in parts), 'game')} played to their end"
+    said = f"{counted(sum(len(part.evaluation.games) for part in parts), 'finished game')}"
     viewer = viewer_files()
     style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
     body = make(
@@ -65,7 +65,7 @@ def _head(title: str, style: str, script: str) -> ET.Element:
         make("meta", name="color-scheme", content="light dark"),
         make("meta", name="referrer", content="no-referrer"),
         make("title", f"{title} - Octofold"),
-        make("link", rel="icon", href="data:,"),  # otherwise a browser would request one
+        make("link", rel="icon", href="data:,"),  # otherwise a browser would request an icon
         raw("style", style),
     )
 

@@ -1,4 +1,4 @@
-"""Reads the parts of a report about an evaluation from its result folder."""
+"""Reads from a result folder what a report shows of an evaluation."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -18,34 +18,34 @@ from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.endings import Analysis, read_analysis
 
 MOST_RESULTS = 8
-"""Maximum number of results in one report: the number of colors."""
+"""Maximum number of results in one report, limited by the number of colors."""
 GAMES_EACH = 3
-"""Number of worst games, and of best ones, that a report contains."""
+"""Number of worst games in a report, and also of best games."""
 LUCKY_GAMES = 2
-"""Number of luckiest games, and of unluckiest ones, that a report shows."""
+"""Number of luckiest games in a report, and also of unluckiest games."""
 COSTLY_MOVES = 5
-"""Number of costly moves, with their games, that a report shows."""
+"""Number of costly moves in a report, each with its game."""
 
 
 @dataclass(frozen=True)
 class EvaluationPart:
-    """An evaluation in a report."""
+    """An evaluation with everything that a report shows of it."""
 
     name: str
     """The player's name, or the folder's name if two players have the same name."""
     evaluation: Evaluation
     folder: Path
     games: dict[str, list[Episode]]
-    """Games to click through, by heading; one game may be in several lists."""
+    """Games to click through, by heading; a game may be in several lists."""
     by_luck: list[Episode]
     """The luckiest games, then the unluckiest ones; empty without `values`."""
     values: Judge | None
-    """The value function by which luck is computed; None if luck is not shown."""
+    """The value function that measures luck; None if luck is not shown."""
     analysis: Analysis | None
     runs: list[Provenance]
     """The runs of the evaluation; empty for results of older programs."""
     written: str
-    """Time at which the last game was written, in words."""
+    """Time at which the last game was written, as text."""
 
 
 def read_parts(
@@ -54,16 +54,16 @@ def read_parts(
     values: Judge | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[EvaluationPart]:
-    """Read the evaluations in these folders, of a comparison only its games; unfinished ones come last.
+    """Read the evaluations in these folders; unfinished ones come last.
 
     Args:
         folders: result folders.
-        contest: a comparison of the evaluations.
-        values: the value function by which luck is computed; None leaves it out.
+        contest: a comparison of the evaluations; only its games are read. None reads all games.
+        values: the value function that measures luck; None leaves luck out.
         progress: as for `luck_in`.
 
     Raises:
-        EvaluationError: a folder contains no result, or there are too many.
+        EvaluationError: a folder contains no result, or there are too many folders.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read.
     """
@@ -90,7 +90,7 @@ def _read(
     by_luck: list[int] = []
     if values is not None:
         luck = luck_in(folder, values, progress)
-        order = luck.games[np.argsort(-luck.whole, kind="stable")]
+        order = luck.games[np.argsort(-luck.in_points, kind="stable")]
         order = order if compared is None else order[np.isin(order, compared)]
         by_luck = list(dict.fromkeys([*order[:LUCKY_GAMES].tolist(), *order[-LUCKY_GAMES:].tolist()]))
         evaluation = evaluation.adjusted_by(luck)

@@ -1,4 +1,4 @@
-"""The sections of a report: figures, pictures, games to click through, where they are lost, conditions.
+"""The sections of a report: figures, pictures, games to click through, where games are lost, conditions.
 
 This module needs matplotlib, which is not part of the base installation.
 """
@@ -29,29 +29,33 @@ if TYPE_CHECKING:
 CAPTIONS = {
     "comparison": (
         "Averages and differences",
-        "Points are averages of players, and differences of the better player of each pair over the other "
-        "one; lines are 95% intervals. Those of the differences are right together; where one contains 0, "
-        "either player may be the better one.",
+        "Points are averages of players, and differences between the better and the other player of each "
+        "pair. Lines are 95% intervals, which are simultaneously valid for the differences. If one contains "
+        "0, either player may be the better one.",
     ),
     "score-distribution": (
-        "How the scores are spread",
+        "Distribution of scores",
         "Each bar is the number of games in a range of scores, colored by the largest tile of these games. "
         "Scores gather in clusters, because most games end while they build their next large tile.",
     ),
-    "tiles-reached": ("How many games make each tile", "Bars are measured, lines are 95% intervals."),
+    "tiles-reached": ("Games that reach each tile", "Bars are measured shares, lines are 95% intervals."),
     "luck": (
         "The luckiest and the unluckiest games",
-        "The expected score of a game begins at the same value and ends at its score. Luck is what the new "
-        "tiles have added to it, compared with all tiles that could have come; the rest is by the moves. "
+        "The expected score of every game begins at the same value and ends at the score of the game. Luck "
+        "is the sum of its changes by new tiles, compared with all possible tiles. Moves cause the other "
+        "changes. "
         "Triangles mark the luckiest (▲) and the unluckiest (▼) tile.",
     ),
     "endings": (
-        "The boards on which games end",
-        "If the other tiles add up to almost as much as the largest tile, the next large tile was near.",
+        "Final boards of the games",
+        "The next large tile was near if the other tiles add up to almost as much as the largest tile.",
     ),
-    "agreement": ("Moves that the judge would make, too", "Lines are 95% intervals."),
+    "agreement": (
+        "Agreement with the judge",
+        "Points are the shares of moves that the judge would also make. Lines are 95% intervals.",
+    ),
     "cost": (
-        "What a move costs on average",
+        "Average cost of a move",
         "The judge's value of its own move, minus its value of the move that was made.",
     ),
 }
@@ -60,7 +64,7 @@ KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("
 
 
 def sections_of(parts: Sequence[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
-    """Return the sections about evaluations, and about their comparison."""
+    """Return the sections about evaluations, and about their comparison if there is one."""
     drawn = figures([(part.name, part.evaluation) for part in parts], COMPACT)
     several = len(parts) > 1
     return [
@@ -97,7 +101,7 @@ def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Ele
 
 
 def _league(contest: Contest, parts: Sequence[EvaluationPart]) -> list[ET.Element]:
-    """Return the league table, the forest plot and the differences."""
+    """Return the league table, the forest plot and the table of differences."""
     colors = {part.folder: index for index, part in enumerate(parts)}
     head, *rows = league_rows(contest)
     chips = [_chip(colors[standing.side.folder]) for standing in contest.ranked]
@@ -130,7 +134,7 @@ def _table(parts: Sequence[EvaluationPart]) -> ET.Element:
 
 
 def _chip(index: int) -> ET.Element:
-    """Make the mark with the color of a result."""
+    """Make the colored mark of a result."""
     return make(f"span.chip.series-{index}")
 
 
@@ -145,7 +149,7 @@ def _warnings(parts: Sequence[EvaluationPart]) -> Iterator[str]:
 
 
 def _luck(part: EvaluationPart, named: bool) -> ET.Element:
-    """Make the section about luck: the average without luck, and the luckiest and unluckiest games."""
+    """Make the section about luck: the adjustment, and pictures of the luckiest and unluckiest games."""
     assert part.values is not None
     adjusted = part.evaluation.adjusted
     return make(
@@ -157,7 +161,7 @@ def _luck(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
-    """Make the section to click through the worst and best games; `static/report.js` shows a game."""
+    """Make the section with the worst and best games to click through; `static/report.js` shows them."""
     keys: list[Child] = []
     for names, effect in KEYS:
         keys += [*(make("kbd", name) for name in names), f" {effect}, "]
@@ -172,7 +176,10 @@ def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
     return make(
         "section",
         make("h2", "The worst and the best games"),
-        make("noscript", make("p.note", "The games need JavaScript; everything else on this page does not.")),
+        make(
+            "noscript",
+            make("p.note", "Only the games on this page need JavaScript."),
+        ),
         make("div.columns", left, right, id="viewer", hidden=True),
         id="games",
     )
@@ -211,11 +218,12 @@ def _button(episode: Episode, index: int, name: str) -> ET.Element:
 def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     analysis = part.analysis
     assert analysis is not None
-    # A probability is not a cost. A judge with only probabilities agrees or disagrees.
+    # Differences of probabilities are not costs. If the judge has only probabilities, show only its
+    # agreement.
     judge, has_costs = analysis.judge, analysis.judge is not None and analysis.judge.unit != PROBABILITY
-    said = f"The last {analysis.last_moves:,} moves of each of {analysis.games:,} games."
+    said = f"These figures are about the last {analysis.last_moves:,} moves of {analysis.games:,} games."
     if judge is not None and analysis.all.agreement is not None:
-        said += f" {judge.name} would make {analysis.all.agreement:.1%} of these moves, too."
+        said += f" {judge.name} would also make {analysis.all.agreement:.1%} of these moves."
     drawn = lost_games(analysis)
     if not has_costs:
         drawn.pop("cost", None)
@@ -262,7 +270,7 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def run_facts(run: Provenance) -> list[tuple[str, Child]]:
-    """Return the facts about a run."""
+    """Return the facts about a run of a command."""
     return [
         ("command", _code(run.command or "not recorded")),
         ("begun", f"{run.started}, octofold {run.octofold}"),
