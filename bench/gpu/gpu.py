@@ -1,8 +1,8 @@
 """Checks and measures models on a GPU with one command, from a bare checkout.
 
     python bench/gpu/gpu.py                                # everything, in about 25 minutes
-    python bench/gpu/gpu.py --part check --part direct     # some of it
-    python bench/gpu/gpu.py --minutes 8                    # starts no part later, and ends within nine
+    python bench/gpu/gpu.py --part check --part direct     # two kinds of parts
+    python bench/gpu/gpu.py --minutes 8                    # starts no part after 8 minutes, ends within 9
 
 `gpu_parts.py` lists the parts: answers compared with fp32 on the CPU, boards per second direct and served,
 also with 1 to 16 processes, and the latency of a single board. Each part runs in its own process. A part that
@@ -78,8 +78,8 @@ def run_in_gpu_environment() -> int:
     if Path(sys.prefix) != ENVIRONMENT and subprocess.run(command, cwd=ROOT).returncode == 0:
         python = str(ENVIRONMENT / "bin" / "python")
         os.execv(python, [python, *sys.argv])
-    lacking = "this needs the packages of octofold[server-gpu], and make setup could not install them"
-    print(f"bench/gpu/gpu.py: {lacking}; run by hand: {' '.join(command)}", file=sys.stderr)
+    failure = "make setup could not install the packages of octofold[server-gpu]"
+    print(f"bench/gpu/gpu.py: {failure}; run it by hand: {' '.join(command)}", file=sys.stderr)
     return 1
 
 

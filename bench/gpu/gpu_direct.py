@@ -1,6 +1,6 @@
 """Measures a variant without a server: its answers, its speed and the latency of a single board.
 
-Every function runs in its own process, so its arguments can be pickled.
+Every function runs in its own process, so its arguments must be picklable.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Variant:
     precision: Precision
 
     def layout(self, device: str, max_batch_size: int) -> Layout:
-        """How the server would use the device."""
+        """Return how the server would use the device."""
         return choose_layout(Config(max_batch_size=max_batch_size), device, self.precision)
 
     def flags(self, device: str) -> tuple[str, ...]:
-        """Return the same as flags of octofold-serve."""
+        """Return the flags of octofold-serve for this variant."""
         return ("--device", device, "--precision", self.precision)
 
 
@@ -74,18 +74,18 @@ def agreement(
     Boards are evaluated in batches of every size to which the server pads, and of one board less.
 
     Raises:
-        WrongAnswers: the share is too small.
+        WrongAnswers: the share on boards of games is too small.
     """
-    asked = {"boards of games": played_boards(15, boards), "random boards": random_cells(boards)}
+    samples = {"boards of games": played_boards(15, boards), "random boards": random_cells(boards)}
     batch = min(batch, CHECKED_BATCH)
     lanes = warm_lanes(version, variant, variant.layout(device, batch))
     sizes = sorted({max(1, size - less) for size in batch_sizes(batch) for less in (0, 1)})
     found = {}
-    for kind, some in asked.items():
-        wanted = _exact_moves(version, some, work / f"{version.name}, {kind}.npy")
-        moves = np.concatenate([moves_of(lanes[0], part, batch) for part in np.array_split(some, 3)])
-        found[f"{kind}: agreement"] = float(np.mean(moves == wanted))
-        small = [np.mean(moves_of(lanes[0], some[: 8 * size], size) == wanted[: 8 * size]) for size in sizes]
+    for kind, sample in samples.items():
+        exact = _exact_moves(version, sample, work / f"{version.name}, {kind}.npy")
+        moves = np.concatenate([moves_of(lanes[0], part, batch) for part in np.array_split(sample, 3)])
+        found[f"{kind}: agreement"] = float(np.mean(moves == exact))
+        small = [np.mean(moves_of(lanes[0], sample[: 8 * size], size) == exact[: 8 * size]) for size in sizes]
         found[f"{kind}: lowest of all batch sizes"] = float(min(small))
     share, lowest = found["boards of games: agreement"], LOWEST_AGREEMENT[variant.precision]
     if share < lowest:
@@ -110,7 +110,7 @@ def speed(
 
 
 def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequence[Backend]:
-    """Yield lanes that have run every batch size.
+    """Return lanes that have run every batch size.
 
     Unlike the server's lanes, they fail if CUDA graphs cannot be recorded.
     """
@@ -143,7 +143,7 @@ def moves_of(lane: Backend, boards: Boards, batch: int) -> NDArray[np.int8]:
 
 
 def random_cells(count: int) -> Boards:
-    """Return boards `[count, 16]` with random tiles up to 32768 in random cells, and a choice of moves."""
+    """Return boards `[count, 16]` with random tiles up to 32768 and at least two legal moves."""
     random = np.random.default_rng(0)
     cells = random.integers(1, 16, (2 * count + 64, 16), np.uint8)
     cells[random.random(cells.shape) < EMPTY] = 0

@@ -33,7 +33,7 @@ STOP_SECONDS = 30.0
 
 
 Run = Callable[[], Figures]
-"""Measures the figures of a part. It must be picklable."""
+"""A picklable function that measures the figures of a part."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def gpu_name() -> str:
 def run_all(
     parts: Sequence[Part], seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
-    """Return the figures of successful parts, and a line with the error of each other part.
+    """Return the figures of successful parts, and the error of each other part in one line.
 
     Args:
         parts: the parts, in the order in which they run.
@@ -118,7 +118,7 @@ def isolated(run: Run, seconds: float) -> Figures:
     theirs.close()
     try:
         if not ours.poll(seconds):
-            raise RuntimeError(f"stopped: it took more than {seconds:.0f} seconds")
+            raise RuntimeError(f"stopped after more than {seconds:.0f} seconds")
         result = ours.recv()
     except EOFError:
         process.join(STOP_SECONDS)
@@ -138,7 +138,7 @@ def isolated(run: Run, seconds: float) -> Figures:
 
 
 def _send_result(run: Run, pipe: Connection) -> None:
-    signal.signal(signal.SIGTERM, _interrupt)  # to stop a server on exit
+    signal.signal(signal.SIGTERM, _interrupt)  # an exception, so that a running server is stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops this process
     try:
         result: Figures | str = run()
@@ -230,10 +230,10 @@ def _parse() -> argparse.Namespace:
         "--device",
         choices=("auto", "cpu"),
         default="auto",
-        help="cpu: run on the CPU to try the command (default: auto)",
+        help="device; cpu tries the command without a GPU (default: auto)",
     )
     parser.add_argument(
-        "--part", action="append", choices=PARTS, help="run only this part; repeatable (default: all)"
+        "--part", action="append", choices=PARTS, help="part to run; repeatable (default: all)"
     )
     parser.add_argument("--variant", action="append", help="variant, such as fp16; repeatable (default: all)")
     parser.add_argument(
@@ -246,7 +246,7 @@ def _parse() -> argparse.Namespace:
         "--longest",
         type=float,
         default=LONGEST_PART_SECONDS,
-        help="time limit of a part in s (default: %(default)s)",
+        help="time limit of a part in seconds (default: %(default)s)",
     )
     parser.add_argument(
         "--boards", type=int, default=10_000, help="number of boards to check (default: %(default)s)"

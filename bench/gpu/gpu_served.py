@@ -1,6 +1,6 @@
 """Measures a model through a server: boards per second, and the latency of a single board.
 
-Every function runs in its own process, so its arguments can be pickled.
+Every function runs in its own process, so its arguments must be picklable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Load:
 
     @classmethod
     def parse(cls, text: str) -> Load:
-        """Parse FORM/CALLERS, such as packed:1024/16. Raises `ValueError` for another text."""
+        """Parse FORM/CALLERS, such as packed:1024/16. Raises `ValueError` for any other text."""
         form, _, callers = text.rpartition("/")
         return cls(str(Form.parse(form)), int(callers))
 
@@ -55,7 +55,7 @@ class Service:
     device: str
     processes: int = 1
     flags: tuple[str, ...] = ()
-    "further flags of octofold-serve"
+    """Further flags of octofold-serve."""
 
 
 def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figures:
@@ -77,7 +77,7 @@ def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figur
 
 
 def measured(target: str, service: Service, load: Load, seconds: float) -> Counts:
-    """Return the counts of one load after a ramp, in `seconds` or until each caller has an answer.
+    """Return the counts of one load after a ramp, over `seconds` or more until each caller has an answer.
 
     Half of the cores generate the load, at most eight.
     """
@@ -98,7 +98,7 @@ def running(service: Service) -> Iterator[str]:
     """Run a server of one version and yield its address.
 
     Raises:
-        ServerDied: it was not ready in time; the message has the last lines of its log.
+        ServerDied: the server was not ready in time; the message has the last lines of its log.
     """
     version = service.version
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as folder:

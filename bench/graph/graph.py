@@ -33,7 +33,7 @@ from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import newest_version, report
 from lane_speed import boards_per_second, random_boards
@@ -60,7 +60,7 @@ def main() -> None:
     )
     parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
     parser.add_argument(
-        "--seconds", type=float, default=0.5, help="length of one measure in one round (default: %(default)s)"
+        "--seconds", type=float, default=0.5, help="seconds per measurement and round (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
@@ -113,7 +113,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class LanesRow:
-    """Measures lanes that run the same boards again and again."""
+    """A row for lanes that run the same boards again and again."""
 
     name: str
     threads: int
@@ -123,13 +123,13 @@ class LanesRow:
     def measure(self, seconds: float) -> Figures:
         """Run the lanes for `seconds`, then one of them for its CPU time."""
         speed = boards_per_second(self.lanes, self.boards, seconds)
-        if self.threads > 1:  # the CPU time of this thread leaves out the other threads
+        if self.threads > 1:  # the CPU time of this thread does not include the other threads
             return Figures(speed, 0, 0)
         return Figures(speed, cpu_us(lambda: self.lanes[0].run(self.boards), len(self.boards)), 0)
 
 
 class ProductsRow:
-    """Measures the 8-bit matrix products that a graph makes for a batch of `boards`, without the graph."""
+    """A row for the 8-bit matrix products of a graph alone, for a batch of `boards`."""
 
     def __init__(self, name: str, shapes: Sequence[Shape], boards: int) -> None:
         self.name = name
@@ -138,7 +138,7 @@ class ProductsRow:
         self._bound = [_product(*shape) for shape in shapes]
 
     def measure(self, _seconds: float) -> Figures:
-        """Run the products for their CPU time."""
+        """Measure the CPU time of the products."""
         us = cpu_us(self._run, self._boards)
         return Figures(0, us, self._operations / self._boards / us / 1e3)
 
@@ -153,7 +153,7 @@ class Profile:
 
     products: list[Shape]
     by_operator: dict[str, float]
-    "share of the time of each operator, the largest first"
+    """Each operator's share of the time, the largest first."""
 
     @property
     def shares(self) -> str:

@@ -1,11 +1,11 @@
-"""Compares moves alone with the whole graph of a model on a CPU: the moves, and the CPU time of one lane.
+"""Compares a model's graph for moves alone with its whole graph on a CPU: moves, and CPU time of one lane.
 
     python bench/graph/moves_alone.py --model flagship
     python bench/graph/moves_alone.py --model flagship --precision fp16 --rounds 0    # the moves only
 
-Plays games to their ends, asks both about every board, and counts the moves that differ: all, and those that
-the whole graph does not itself change with the size of the batch. Then it measures both in turns on boards
-from these games, in batches of several sizes.
+Plays whole games, runs both graphs on every board, and counts the boards on which the moves differ. It counts
+separately the boards on which the whole graph makes the same move in batches of every size. Then it measures
+both graphs in turns on boards from these games, in batches of several sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from octofold_game.episodes import Episodes
 from octofold_server.backends.backend import EVERYTHING, Layout, RequestedOutputs
 from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import interleave, medians, newest_version, report
 
@@ -41,14 +41,14 @@ def main() -> None:
     model, moves = ((folder / each.file).read_bytes() for each in (listed, listed.moves))
     (lane,) = onnx_lanes(model, Layout("cpu", max(BATCHES), lanes=1), moves=moves)
     lane.warm_up()
-    asked, differing, wrong = _played(lane, options.games, options.boards, card.largest_exponent)
+    boards, differing, wrong = _played(lane, options.games, options.boards, card.largest_exponent)
 
     ratios = {}
     rows = []
     for size in BATCHES if options.rounds else ():
         measures = {
-            name: lambda size=size, what=what: _microseconds(lane, asked, size, what)
-            for name, what in (("whole", EVERYTHING), ("alone", RequestedOutputs()))
+            name: lambda size=size, outputs=outputs: _microseconds(lane, boards, size, outputs)
+            for name, outputs in (("whole", EVERYTHING), ("alone", RequestedOutputs()))
         }
         found = medians(interleave(measures, options.rounds))
         ratios[size] = round(found["alone"] / found["whole"], 3)
@@ -70,18 +70,24 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="repository (default: %(default)s)"
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
     )
-    parser.add_argument("--model", default="flagship", help="model (default: %(default)s)")
+    parser.add_argument("--model", default="flagship", help="model to compare (default: %(default)s)")
     parser.add_argument(
-        "--precision", default="int8", choices=PRECISIONS, help="precision (default: %(default)s)"
+        "--precision",
+        default="int8",
+        choices=PRECISIONS,
+        help="precision of both graphs (default: %(default)s)",
     )
     parser.add_argument(
         "--boards", type=int, default=100_000, help="boards to compare (default: %(default)s)"
     )
     parser.add_argument("--games", type=int, default=16, help="games at a time (default: %(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=9, help="rounds of each size, or 0 (default: %(default)s)"
+        "--rounds",
+        type=int,
+        default=9,
+        help="rounds of measurement; 0 compares only the moves (default: %(default)s)",
     )
     return parser.parse_args()
 
@@ -89,7 +95,11 @@ def _options() -> argparse.Namespace:
 def _played(
     lane: OnnxBackend, games: int, boards: int, largest_exponent: int
 ) -> tuple[NDArray[np.uint8], int, int]:
-    """Boards from all stages of games, in random order; how many moves differed; how many of them wrongly."""
+    """Play games and compare the moves of both graphs.
+
+    Returns boards from all stages of games in random order, the number of boards on which the moves differed,
+    and the number of these on which the whole graph makes the same move in every batch size.
+    """
     episodes = Episodes(1, range(games), largest_exponent)
     seen, differing, wrong, kept = 0, 0, 0, []
     begun = games
@@ -107,12 +117,14 @@ def _played(
     return np.random.default_rng(1).permutation(np.concatenate(kept)), differing, wrong
 
 
-def _microseconds(lane: OnnxBackend, boards: NDArray[np.uint8], size: int, what: RequestedOutputs) -> float:
-    """Return the CPU time per board in batches of a size."""
+def _microseconds(
+    lane: OnnxBackend, boards: NDArray[np.uint8], size: int, outputs: RequestedOutputs
+) -> float:
+    """Return the CPU time per board in batches of `size`, in microseconds."""
     count = min(max(size, TIMED_BOARDS), len(boards)) // size * size
     begin = time.thread_time()
     for start in range(0, count, size):
-        lane.run(boards[start : start + size], what)
+        lane.run(boards[start : start + size], outputs)
     return (time.thread_time() - begin) / count * 1e6
 
 

@@ -47,7 +47,7 @@ class Pace(NamedTuple):
 
 
 def threads(client: Client, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """Boards per second of threads that each send the next board as soon as they have an answer."""
+    """Return the boards per second of threads that each send the next board once they have an answer."""
     times: list[list[float]] = [[] for _ in range(callers)]
     begin = time.perf_counter()
 
@@ -66,7 +66,7 @@ def threads(client: Client, callers: int, boards: Boards, seconds: float, latenc
 
 
 async def tasks(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """Boards per second of tasks that each send the next board as soon as they have an answer."""
+    """Return the boards per second of tasks that each send the next board once they have an answer."""
     times: list[list[float]] = [[] for _ in range(callers)]
     async with AsyncClient(target) as client:
         await client.wait_until_ready()
@@ -83,7 +83,7 @@ async def tasks(target: str, callers: int, boards: Boards, seconds: float, laten
 
 
 async def streams(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """Boards per second of streams over one connection, with one board per message."""
+    """Return the boards per second of streams over one connection, with one board per message."""
     times: list[list[float]] = [[] for _ in range(callers)]
     async with grpc.aio.insecure_channel(target) as channel:
         await channel.channel_ready()
@@ -110,7 +110,7 @@ async def streams(target: str, callers: int, boards: Boards, seconds: float, lat
 def beside_bulk(
     target: str, boards: Boards, seconds: float, latencies: Histogram, batch_seconds: list[float]
 ) -> float:
-    """Boards per second of a caller of single boards, beside a call of 60,000 boards of the same priority.
+    """Return the boards per second of single boards beside a call of 60,000 boards of the same priority.
 
     Args:
         target: address of the server, HOST:PORT.
@@ -144,7 +144,7 @@ def _pace(times: list[list[float]], begin: float, latencies: Histogram) -> float
 
 
 def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace:
-    """The pace of `octofold evaluate` with this many games in flight, including the writing of replays."""
+    """Return the pace of `octofold evaluate` with `games` games in flight, including writing replays."""
     processes = psutil.Process(), psutil.Process(server_pid)
     with (
         Client(target) as client,
@@ -155,7 +155,7 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
         statistics = GRPCInferenceServiceStub(channel).ModelStatistics
 
         def ran() -> NDArray[np.float64]:
-            """Seconds, batches and boards of inference until now."""
+            """Return the seconds, batches and boards of inference so far."""
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
             runs = [(each.compute_infer, each.batch_size) for each in model.batch_stats]
             found = [(run.ns / 1e9, run.count, run.count * size) for run, size in runs]
@@ -171,7 +171,7 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
         pace = moves / wall
         return Pace(
             pace,
-            pace * seconds_of_inference / boards,  # of whole steps: what is at work at the end does not count
+            pace * seconds_of_inference / boards,  # batches of an unfinished step at the end do not count
             boards / batches,
             client_cpu / (client_cpu + server_cpu),
         )
@@ -184,7 +184,7 @@ def evaluated(
     seconds: float,
     folder: Path,
 ) -> tuple[int, float]:
-    """Play with this many games in flight for some time; return the moves and the seconds of play.
+    """Play `games` games at once for `seconds`. Return the number of moves and the seconds of play.
 
     The first step does not count.
     """

@@ -26,7 +26,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from searches import Boards, served_packed
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import newest_version, report
 
@@ -38,7 +38,7 @@ LONE = 500
 
 
 def played(client: Client) -> Boards:
-    """Boards of games in random order: `[N, 16]`."""
+    """Return boards `[N, 16]` of games, in random order."""
     episodes, seen = Episodes(0, range(GAMES)), list[Boards]()
     for _ in range(MOVES):
         if not len(episodes.boards):

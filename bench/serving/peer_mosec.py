@@ -18,7 +18,7 @@ SHORTEST_WAIT_MS = 1
 
 
 class MovesWorker(Worker):
-    """Runs the graph in one single-threaded session."""
+    """A worker of mosec that runs the graph in one single-threaded session."""
 
     def __init__(self) -> None:
         options = onnxruntime.SessionOptions()

@@ -36,22 +36,22 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import interleave, medians, newest_version, report
 
 LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
-"""The number of callers and the boards in each call."""
+"""The loads, keyed by name: number of callers, and number of boards in each call."""
 
 LARGEST_EXPONENT = 15
 START_SECONDS = 120.0
 FOLDER = Path(__file__).parent
 
 Ask = Callable[[bytes], Awaitable[object]]
-"""Asks a server for the moves of boards, 16 bytes each."""
+"""A function that asks a server for the moves on boards of 16 bytes each."""
 
 Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
-"""Connects to a server; closing the stack closes the connection."""
+"""A function that connects to a server. Closing the stack closes the connection."""
 
 
 def main() -> None:
@@ -62,13 +62,13 @@ def main() -> None:
     )
     parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
     parser.add_argument(
-        "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
+        "--file", default=GRAPH_FILES["int8"], help="graph of the newest version (default: %(default)s)"
     )
     parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+        "--seconds", type=float, default=2.0, help="seconds per measurement and round (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
@@ -132,7 +132,7 @@ def _report(
 async def _load(
     callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Histogram
 ) -> float:
-    """Boards per second of callers that each call again as soon as they have an answer.
+    """Return the boards per second of callers that each call again once they have an answer.
 
     Args:
         callers: number of concurrent callers.
@@ -146,7 +146,7 @@ async def _load(
     async def caller() -> None:
         nonlocal boards
         while (start := time.perf_counter()) < begin + seconds:
-            answered = await call()  # before the addition, since others add to the sum meanwhile
+            answered = await call()  # awaited before the addition, since other callers change the sum
             boards += answered
             latencies.record(round(1e6 * (time.perf_counter() - start)))
 
@@ -224,7 +224,7 @@ def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
         file: the ONNX file.
 
     Yields:
-        The port and the number of the process.
+        The port and the process ID.
     """
     port = _free_port()
     command = [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)]

@@ -21,7 +21,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from client_load import evaluated
 from harness import interleave, medians, newest_version, report
@@ -65,7 +65,7 @@ def new_search(folder: Path) -> Search:
 
 
 def spec_of(folder: Path) -> str:
-    """Return the specification of the same player for `--player`."""
+    """Return the specification of a version's player for `--player`."""
     player = player_of(folder)
     options = [f"{name}={value}" for name, value in player.options.items()]
     places = [folder] * bool(player.files)
@@ -73,7 +73,7 @@ def spec_of(folder: Path) -> str:
 
 
 def played(search: Search, count: int) -> Boards:
-    """Boards `[count, 16]` of games that the search plays, behind their first moves."""
+    """Return boards `[count, 16]` of games that the search plays, without the first moves."""
     episodes, seen = Episodes(0, range(GAMES)), list[Boards]()
     for move in range(WARM_UP_MOVES + -(-count // GAMES)):
         if move >= WARM_UP_MOVES:
@@ -83,14 +83,14 @@ def played(search: Search, count: int) -> Boards:
 
 
 def direct_packed(search: Search, boards: Boards) -> float:
-    """Boards per second of the search."""
+    """Return the boards per second of the search, called directly."""
     begin = time.perf_counter()
     search.find(boards, Limits())
     return len(boards) / (time.perf_counter() - begin)
 
 
 def served_packed(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
-    """Boards per second of two packed calls at a time."""
+    """Return the boards per second of two packed calls at a time."""
     begin = time.perf_counter()
     calls = [
         stub.NextMoves.future(pb.NextMovesRequest(model=model, boards=part.tobytes()))
@@ -141,7 +141,7 @@ def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
 
 
 def evaluated_player(spec: str, games: int, seconds: float) -> float:
-    """Moves per second of an evaluation of a local player."""
+    """Return the moves per second of an evaluation of a local player."""
     contender = local_player(spec)
     with PlayerThread(contender) as source, tempfile.TemporaryDirectory() as folder:
         moves, wall = evaluated([source], contender, games, seconds, Path(folder))
@@ -149,7 +149,7 @@ def evaluated_player(spec: str, games: int, seconds: float) -> float:
 
 
 def evaluated_model(target: str, model: str, games: int, seconds: float) -> float:
-    """Moves per second of an evaluation of a served model."""
+    """Return the moves per second of an evaluation of a served model."""
     with Client(target) as client, tempfile.TemporaryDirectory() as folder:
         contender = select(client.list_models(), model)
         moves, wall = evaluated([ServedSource(client, contender)], contender, games, seconds, Path(folder))
@@ -199,12 +199,14 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
-    parser.add_argument("--model", default="perimeter", help="player to ask (default: perimeter)")
-    parser.add_argument("--boards", type=int, default=16384, help="boards of a packed round (default: 16384)")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: models)"
+    )
+    parser.add_argument("--model", default="perimeter", help="player to measure (default: perimeter)")
+    parser.add_argument("--boards", type=int, default=16384, help="boards per packed round (default: 16384)")
     parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
     parser.add_argument(
-        "--games", type=int, default=512, help="concurrent games of evaluations (default: 512; 0: none)"
+        "--games", type=int, default=512, help="concurrent games; 0 skips evaluations (default: 512)"
     )
     parser.add_argument(
         "--seconds", type=float, default=8, help="length of each evaluation in seconds (default: 8)"

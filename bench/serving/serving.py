@@ -33,7 +33,7 @@ from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import PARALLEL
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import interleave, medians, newest_version, report
 
@@ -54,7 +54,7 @@ class Measures:
     """The measures by name, and the latencies that they recorded.
 
     Args:
-        seconds: length of one measure in one round.
+        seconds: length of one measurement in one round.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -73,7 +73,7 @@ class Measures:
         self.rates[name] = measure
 
     def add_workers(self, name: str, task: Task, callers: int) -> None:
-        """Add a closed loop in a process of a load test."""
+        """Add a load by `callers` callers in another process, as in a load test."""
         self.latencies[name] = []
 
         def measure() -> float:
@@ -86,7 +86,7 @@ class Measures:
         self.rates[name] = measure
 
     def percentiles(self) -> dict[str, dict[str, float]]:
-        """p50 and p99 of every load, in milliseconds."""
+        """Return p50 and p99 of every load, in milliseconds."""
         return {
             name: {f"p{q}": round((merged(rounds).percentile(q) or 0) / 1e3, 2) for q in (50, 99)}
             for name, rounds in self.latencies.items()
@@ -146,7 +146,7 @@ def _options() -> argparse.Namespace:
         "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+        "--seconds", type=float, default=2.0, help="seconds per measurement and round (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     parser.add_argument(
@@ -169,11 +169,11 @@ def _add_clients(
     """Add the loads of our own clients.
 
     Args:
-        measures: takes the loads.
+        measures: collects the loads.
         client: a client of the server.
         served: address of the server.
-        boards: `[N, 16]`, asked in turn.
-        seconds: length of one measure.
+        boards: `[N, 16]`, sent in turn.
+        seconds: length of one measurement.
         batch_seconds: collects the inference times of batches beside a large call.
     """
     measures.add(

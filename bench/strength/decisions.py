@@ -1,14 +1,15 @@
 """Simulates how often `octofold compare` answers wrongly, and how many games an answer takes.
 
-Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
-tile. "Without luck", the luck of the tiles is taken out; it explains half of the variance. With "bad values"
-it is noise that explains nothing; where it "drifts", it is noise from game 200 on. The second player plays
-independent games, or half of the games alike, or nearly all. At the margin, it also scores nothing in some
-games, so that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
-more often than the command does. A player that becomes better while it plays, and one with rare giants above
-the cap, show what the test does not promise. The seed is fixed. The bets are those of the command.
+Scores are drawn like those of a model: the largest tile by the shares in its card, and a sum of tiles that
+fits. The second player's games are independent of the first player's, or half or nearly all of them are the
+same. "Without luck" means that the luck of the tiles, half of the variance, is subtracted. With "bad values",
+the subtracted luck is noise that explains nothing. If luck "drifts", it becomes noise after 200 games. At the
+margin, the second player also scores nothing in some games, so that its average is exactly at the margin,
+whatever the cap. Each run checks for an answer after every tenth game, far more often than the command does.
+Two cases show what the test does not promise: a player that becomes better while it plays, and a player with
+rare scores far above the cap. The seed is fixed. The bets are those of the command.
 
-python bench/strength/decisions.py
+    python bench/strength/decisions.py
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from octofold_client.evaluation.sequential import ERROR_RATE, GAMES_PER_SUM, Bet
 from octofold_game.contract.model import Card, read_card
 from octofold_game.contract.results import FIRST_GAMES
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import newest_version, show
 from harness import report as report_rows
@@ -40,13 +41,13 @@ from harness import report as report_rows
 Scores = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
 DrawPairs = Callable[[np.random.Generator, int], Scores]
-"""Draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. The luck is at
-most the score, so a failed game has no luck."""
+"""A function that draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. The
+luck is at most the score, so a failed game has no luck."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
-"""Draws the luck in scores `[N]` with this average. No luck exceeds `_HIGHEST` averages."""
+"""A function that draws the luck in scores `[N]` with a given average, at most `_HIGHEST` averages."""
 
 _FEWEST = 640
-"""An undecided run continues after this many games with four times the number, and so on."""
+"""Number of games with which a run begins. An undecided run continues to four times as many, and so on."""
 _POOL = 1 << 20
 """Number of scores from which all others are drawn."""
 _HIGHEST = 2.5
@@ -54,7 +55,7 @@ _HIGHEST = 2.5
 
 
 def scores_like(card: Card) -> Draw:
-    """Draws of scores with the shares of the largest tiles of this card."""
+    """Return a function that draws scores with a card's shares of largest tiles."""
     assert card.strength is not None
     reached = card.strength.reached
     tiles = np.array([reached[0].tile / 2, *(row.tile for row in reached)])
@@ -67,7 +68,7 @@ def scores_like(card: Card) -> Draw:
 
 
 def drawn_from(scores: Scores) -> Draw:
-    """Draws of these scores, with replacement."""
+    """Return a function that draws from the scores with replacement."""
     return lambda generator, shape: scores[generator.integers(0, len(scores), shape, np.int32)]
 
 
@@ -101,15 +102,15 @@ def pairs_of(
     behind: float = 0.0,
     strength: float = 1.0,
 ) -> DrawPairs:
-    """Draws of the games of two players.
+    """Return a function that draws the games of two players.
 
     Args:
         draw: draws scores.
-        alike: share of the games that both play alike; their other games are independent.
+        alike: share of the games that both players play alike; their other games are independent.
         luck: draws the luck.
-        failing: share of the games in which the second player scores nothing, whatever else.
-        behind: share of the games in which the first player scores nothing, whatever else.
-        strength: how many times as much the second player scores.
+        failing: share of the games in which the second player scores nothing.
+        behind: share of the games in which the first player scores nothing.
+        strength: factor of the second player's scores.
     """
     sample = draw(np.random.default_rng(0), (_POOL,))
     highest = _HIGHEST * float(sample.mean())
@@ -128,9 +129,10 @@ def pairs_of(
 
 
 def drifting(draw: Draw, change: float, over: int) -> DrawPairs:
-    """Draws of a second player that becomes better, from 1 - `change` to 1 + `change` after `over` games.
+    """Return a function that draws games of a second player that becomes better.
 
-    On average over these games, both are equal.
+    Its strength rises from 1 - `change` to 1 + `change` after `over` games. On average over these games, both
+    players are equal.
     """
     return _of_scores(
         lambda generator, number: (
@@ -141,7 +143,7 @@ def drifting(draw: Draw, change: float, over: int) -> DrawPairs:
 
 
 def without_giants(draw: Draw) -> DrawPairs:
-    """Draws of equal players, but the first scores fifty times as much in 1% of its games."""
+    """Return a function that draws equal players, but the first scores 50 times as much in 1% of games."""
     return _of_scores(
         lambda generator, number: (
             draw(generator, (2, number)) * [np.where(generator.random(number) < 0.01, 50, 1), np.ones(number)]
@@ -150,7 +152,10 @@ def without_giants(draw: Draw) -> DrawPairs:
 
 
 def losing_rarely(share: float) -> DrawPairs:
-    """Draws of equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
+    """Return a function that draws equal averages: the second player scores 0 in a share of its games.
+
+    In its other games, it scores a little more.
+    """
 
     def scores(generator: np.random.Generator, number: int) -> Scores:
         first = generator.uniform(0.0, 2.0, number)  # never above the cap
@@ -160,7 +165,7 @@ def losing_rarely(share: float) -> DrawPairs:
 
 
 def _of_scores(scores: DrawPairs) -> DrawPairs:
-    """Draws of scores `[2, N]` as games without luck."""
+    """Return a function that draws scores `[2, N]` as games without luck."""
 
     def pairs(generator: np.random.Generator, number: int) -> Scores:
         found = scores(generator, number)
@@ -170,10 +175,10 @@ def _of_scores(scores: DrawPairs) -> DrawPairs:
 
 
 def decide(question: Question | None, draw: DrawPairs, runs: int, games: int, seed: int = 1) -> Scores:
-    """Run the test of a question many times, or without one, that of `--until-decided`.
+    """Run the test of a question many times. Without a question, run the test of `--until-decided`.
 
     Args:
-        question: the question; without one, both signs are an answer "no".
+        question: the question; None: a difference of either sign is the answer "no".
         draw: draws the games of both players.
         runs: number of runs.
         games: maximum number of games of each player.
@@ -212,7 +217,10 @@ def _bets(question: Question | None, played: Scores) -> Bets:
 
 
 def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
-    """The numbers of games at which the answer became yes and no, at a look after every ten; 0 for never."""
+    """Return the numbers of games after which the answer became yes and no; 0 for never.
+
+    The test looks for an answer after every ten games.
+    """
     least = 1.0 if question is None else question.ratios[0]
     stakes = bets.stakes((0.0, 0.0) if question is None else question.margins)
 
@@ -232,7 +240,7 @@ def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
 
 
 def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1) -> tuple[float, float]:
-    """Return the shares of equal players' league tables with a clear difference: corrected and not."""
+    """Return how often a league table of equal players has a clear difference: corrected, and uncorrected."""
     generator = np.random.default_rng(seed)
     corrected = plain = 0
     for _ in range(runs):
@@ -384,9 +392,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument(
-        "--games", type=int, default=10_000, help="games of each player at most, twice as many for equal ones"
+        "--games", type=int, default=10_000, help="maximum games of each player, doubled for equal players"
     )
-    parser.add_argument("--players", type=int, default=4, help="equal players of the league table")
+    parser.add_argument("--players", type=int, default=4, help="number of equal players in the league table")
     return parser.parse_args()
 
 

@@ -1,12 +1,12 @@
 """Measures the share of luck of the tiles in the variance of scores, and the cost of removing it.
 
-"Left" is the variance of adjusted scores as a share of that of the scores; its inverse says how many times
-more games the same interval would take. The cost is CPU time of one core. "Misses" is how often the interval
-of a sample of 50 of the games misses their average; there, the luck of all games of a folder is made 0, as it
-is in an endless number of games.
+"Left" is the variance of adjusted scores, divided by the variance of the scores. Its inverse, "worth", is how
+many times as many games the same interval would take without the adjustment. The cost is CPU time of one
+core. "Misses" is how often the interval from a sample of 50 games misses the average of all games. For these
+samples, the mean luck of all games of a folder is set to 0, as it would be with infinitely many games.
 
-octofold play --model swift --games 200 --out results/swift
-python bench/strength/luck.py results/swift
+    octofold play --model swift --games 200 --out results/swift
+    python bench/strength/luck.py results/swift
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, luck
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import newest_version, report
 
 _TIMED_GAMES = 20
 _SAMPLE, _SAMPLES = 50, 1_000
-"""Games of a sample whose interval is checked, and number of samples."""
+"""Number of games in a sample whose interval is checked, and number of samples."""
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
     """Return the CPU time for computing the luck of a move, in microseconds."""
     games = list(islice(folder.finished(), _TIMED_GAMES))
-    luck_of_games(games[:1], values, start)  # compiled, and in the cache
+    luck_of_games(games[:1], values, start)  # compiles the code and fills the cache
     before = time.process_time()
     luck_of_games(games, values, start)
     return 1e6 * (time.process_time() - before) / sum(map(len, games))
@@ -71,7 +71,7 @@ def main() -> None:
         scores = np.array([game.score for game in evaluation.games], np.int64)
         found = AdjustedAverage.of(scores, luck)
         if evaluation.summary is None or found is None:
-            raise SystemExit(f"{path} has unfinished games, or too few")
+            raise SystemExit(f"{path} has unfinished games or too few games")
         cost = microseconds_a_move(folder, values, luck.start)
         moves = evaluation.summary.moves_per_game
         missed = misses(scores, luck)

@@ -4,9 +4,9 @@
     python bench/strength/players.py --games 40 --player expectimax:depth=6 --keep runs/players
     python bench/strength/players.py --games 100 --player minimax:milliseconds=100 --until 2048 --parallel 2
 
-All players play the games of one seed, so their rows can be compared. The speed is that of one core, moves in
-a second of CPU time, so that other programs disturb it little. After Ctrl-C, the same command continues the
-games that `--keep` has kept.
+All players play the games of one seed, so their rows can be compared. The speed is in moves per second of CPU
+time on one core, so that other programs disturb it little. After Ctrl-C, the same command continues the games
+in the folder of `--keep`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from octofold_client.evaluation.tables import rows_of
 from octofold_client.session import Games, Players
 from octofold_game.player_specs import make_player
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import report
 
@@ -36,10 +36,10 @@ SHOWN_TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
 
 class Shortened(LocalContender):
-    """A local player. Its games end when it makes a given tile, or as usual without such a tile."""
+    """A local player whose games also end when it makes the tile `until`; 0: no such tile."""
 
     def __init__(self, spec: str, until: int) -> None:
-        local_player(spec)  # its errors are those of the command line
+        local_player(spec)  # reports errors as the command line does
         made = make_player(spec)
         super().__init__(made.player, made.package_version, spec)
         self._until = until
@@ -60,7 +60,7 @@ def main() -> None:
         for spec in options.player or PLAYERS:
             name = re.sub(r"[^\w.=-]+", "_", spec) + f"-seed-{options.seed}-until-{options.until}"
             player = Shortened(spec, options.until)
-            player.player.next_moves(np.ones((1, 16), np.uint8))  # compiles it before it is timed
+            player.player.next_moves(np.ones((1, 16), np.uint8))  # compiles the player before it is timed
             with Players(local=[player]) as players:
                 started = time.process_time()
                 games = Games(options.games, options.seed, options.parallel)
@@ -89,14 +89,21 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     shipped = ", ".join(PLAYERS)
-    parser.add_argument("--player", action="append", metavar="SPEC", help=f"repeatable (default: {shipped})")
+    parser.add_argument(
+        "--player",
+        action="append",
+        metavar="SPEC",
+        help=f"player to measure; repeatable (default: {shipped})",
+    )
     parser.add_argument("--games", type=int, default=20, help="games per player (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
     parser.add_argument("--parallel", type=int, default=64, help="games at a time (default: %(default)s)")
     parser.add_argument(
         "--until", type=int, default=0, metavar="TILE", help="tile that ends a game (default: none)"
     )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the games")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="folder that keeps the games (default: none)"
+    )
     return parser.parse_args()
 
 

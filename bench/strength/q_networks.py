@@ -2,9 +2,9 @@
 
     python bench/strength/q_networks.py checkpoints/published/dqn-*
 
-All play the games of seed 1 on one view. A network with dropout plays with it, as its authors did, who never
-switched it off, and without. Forty untrained networks play 100 games each, by the weights of the seeds 1 to
-40; their interval is that of the forty averages.
+All play the games of seed 1 on one view. A network with dropout plays twice: without dropout, and with active
+dropout, since its authors never switched dropout off. Forty untrained networks, with the weights of seeds 1
+to 40, play 100 games each; their interval is that of the forty averages.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from octofold_training import checkpoints
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import report
 
 ORDER = np.array([0, 3, 1, 2])
-"""Up, left, right, down."""
+"""The fixed order of moves: up, left, right, down."""
 UNTRAINED = {"kind": "q_network", "form": "simple", "value_scale": 20}
 
 
@@ -40,7 +40,9 @@ def main() -> None:
     parser.add_argument(
         "--games", type=int, default=1000, help="games of each network (default: %(default)s)"
     )
-    parser.add_argument("--untrained", type=int, default=40, help="untrained networks (default: %(default)s)")
+    parser.add_argument(
+        "--untrained", type=int, default=40, help="number of untrained networks (default: %(default)s)"
+    )
     options = parser.parse_args()
     rows: list[tuple[str, ...]] = []
     figures: dict[str, Any] = {}

@@ -20,7 +20,7 @@ START, END = "<!-- results:", "<!-- end of results -->"
 TILE = 16384
 """The tile whose share of games the table shows. The pages of the models have all tiles."""
 _SPEED = re.compile(r"^\| `(?P<model>[\w-]+)` \| [\d,]+ \| (?P<speed>[\d,]+) \|", re.MULTILINE)
-"""A row of docs/speed.md: model, average score, boards/s."""
+"""The pattern of a row in docs/speed.md: model, average score, boards/s."""
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def measured(models: Path) -> list[tuple[Card, Strength]]:
-    """For each model that ships, its newest card with a measured strength; the strongest model comes first.
+    """Return each shipped model's newest card with a measured strength, the strongest model first.
 
     Raises:
         CardError: a card cannot be read; the message names its folder.
@@ -72,7 +72,7 @@ def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     """Return the table and a line with the commands that measured it."""
     heading = ["model", "weights", "average score", f"reaches {TILE}", "boards/s"]
     if missing := [card.name for card, _ in cards if card.name not in speeds]:
-        raise ValueError(f"the page with the speeds has no boards/s of {', '.join(missing)}")
+        raise ValueError(f"docs/speed.md has no boards/s of {', '.join(missing)}")
     found = [_row(card, strength, speeds[card.name]) for card, strength in cards]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *found]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
