@@ -22,7 +22,7 @@ from octofold_client.rpc import local_server
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
-local_server.START_SECONDS = 240.0  # many processes load a model slowly
+local_server.START_TIMEOUT_SECONDS = 240.0  # many processes load a model slowly
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 """Time limit for one answer to each caller of a load."""

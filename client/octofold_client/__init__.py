@@ -1,4 +1,4 @@
-"""The client library: asks a server for next moves, plays full games and measures how well a model plays.
+"""The client library. It asks a server for next moves, plays full games and measures how well a model plays.
 
     with Client("127.0.0.1:50051") as client:
         client.next_moves(boards).moves

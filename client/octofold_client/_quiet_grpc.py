@@ -1,6 +1,6 @@
 """Imports gRPC without the log lines that its C library would print to standard error.
 
-The errors of the calls report the same problems. A GRPC_VERBOSITY that the user has set stays in force.
+Failed calls raise errors that report the same problems. If the user has set GRPC_VERBOSITY, its value stays.
 """
 
 import os

@@ -9,22 +9,22 @@
      ├─ Unauthenticated       the credentials are missing or unknown
      ├─ NotAllowed            the credentials do not permit this, or the feature is disabled
      ├─ ModelError            the files of a model version cannot be served
-     ├─ BackendFailed         the model failed on this batch; the server's log has the same id
-     ├─ UnexpectedStatus      the status does not come from the service, but from a proxy for example
+     ├─ BackendFailed         the model failed on this batch; the server's log has the error's id
+     ├─ UnexpectedStatus      the status comes from a proxy, for example, not from the service
      │   └─ NotOctofold       the server speaks gRPC, but not octofold.v1
-     ├─ BrokenAnswer          the answer does not match the question or breaks the rules
-     ├─ ClientClosed          the client is closed, or was made before a fork or in another event loop
+     ├─ BrokenAnswer          the answer does not match the request or breaks the rules of the game
+     ├─ ClientClosed          the client is closed, or belongs to another process or event loop
      ├─ BoardError            a board is malformed; nothing was sent
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
      │   ├─ UsageError        the arguments are invalid or contradict each other
-     │   ├─ OtherEvaluation   the folder has games of other conditions, or another player answers now
-     │   └─ FolderInUse       another program is playing games into the folder
+     │   ├─ OtherEvaluation   the folder has games of another player or seed, or the player has changed
+     │   └─ FolderInUse       another program is writing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
      └─ ServerDied            a server that this program started has ended
 
-The server sends the first nine as statuses; `octofold_proto.status` maps them back.
+The server sends the first nine as statuses; `octofold_proto.status` maps statuses to exceptions.
 """
 
 from typing import Any
@@ -84,7 +84,7 @@ class BrokenAnswer(OctofoldError):
 
 
 class ClientClosed(OctofoldError):
-    """The client was closed, or this process was forked after the client was made."""
+    """The client was closed, or was made in another event loop or before this process was forked."""
 
 
 class EvaluationError(OctofoldError):
@@ -92,15 +92,15 @@ class EvaluationError(OctofoldError):
 
 
 class UsageError(EvaluationError):
-    """The arguments are invalid or contradict each other, independent of files and servers."""
+    """The arguments are invalid or contradict each other; no file or server is the cause."""
 
 
 class OtherEvaluation(EvaluationError):
-    """The games or answers belong to another model, version, file or seed, and must not be mixed."""
+    """The games or answers belong to another model, version, model file or seed than the evaluation."""
 
 
 class FolderInUse(EvaluationError):
-    """Another program is playing games into the folder."""
+    """Another program is writing games into the folder."""
 
 
 class LoadTestError(OctofoldError):

@@ -1,4 +1,4 @@
-"""Extras: explains how to install a missing one."""
+"""Explains how to install a missing extra, such as `plots`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

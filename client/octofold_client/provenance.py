@@ -1,7 +1,7 @@
-"""Where results come from: the command, the machine and the time of each run.
+"""Records where results come from: the command, the machine and the time of each run.
 
-A result folder keeps one line of JSON for each run that added games, because a run may continue on another
-machine. Results of older programs have no such file.
+The file `runs.jsonl` of a result folder has one line for each run that added games, because an evaluation may
+continue on another machine. Results of older versions of Octofold have no such file.
 """
 
 import platform
@@ -26,22 +26,22 @@ _MAX_RUNS = 50
 
 @dataclass(frozen=True)
 class Provenance:
-    """The circumstances of one run."""
+    """The command, machine, time and version of one run."""
 
     command: str
     """The command line; empty if a program called the library."""
     machine: str
-    """The machine that ran the command; a server may be another one."""
+    """The machine that ran the command; the server may run on another machine."""
     started: str
     """Date and time, such as `2026-11-22 13:37 UTC`."""
     octofold: str
-    """Version of the program."""
+    """Version of Octofold."""
 
     @classmethod
     def now(cls, *, command: bool = True) -> "Provenance":
-        """Return the circumstances of a run that begins now.
+        """Return the provenance of a run that begins now.
 
-        `command` tells whether `sys.argv` started it.
+        `command` tells whether a command line started the run.
         """
         return cls(
             command=command_line() if command else "",
@@ -51,7 +51,7 @@ class Provenance:
         )
 
     def append(self, folder: Path) -> None:
-        """Add the run to the file of a result folder.
+        """Append the run to the file `runs.jsonl` of a result folder.
 
         Raises:
             OSError: the file cannot be written; the error names it.
@@ -62,47 +62,47 @@ class Provenance:
 
 @contextmanager
 def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Record the run in the block if it changes the games of the result folder, even if it fails.
+    """Record the block as a run if it changes the replay files of the folder, even if the block fails.
 
     Raises:
         OSError: the run cannot be recorded. An error of the block takes precedence.
     """
-    run, before = Provenance.now(command=command), _games(folder)
+    run, before = Provenance.now(command=command), _replay_files(folder)
 
     def add() -> None:
-        if _games(folder) != before:
+        if _replay_files(folder) != before:
             run.append(folder)
 
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the error of the block is clearer, and may be the cause: a full disk
+        with suppress(OSError):  # the error of the block says more, and may have the same cause
             add()
         raise
     add()
 
 
-def _games(folder: Path) -> list[tuple[int, int]]:
-    """Return the sizes and the times of the replay files."""
+def _replay_files(folder: Path) -> list[tuple[int, int]]:
+    """Return size and modification time of each replay file."""
     found = (file.stat() for file in sorted(folder.glob("*.replay")))
     return [(status.st_size, status.st_mtime_ns) for status in found]
 
 
 def runs_of(folder: Path) -> list[Provenance]:
-    """Return the last runs that added to a result folder, in order. Lines that are not runs are skipped."""
+    """Return the last runs that added games to a result folder, oldest first. Malformed lines are skipped."""
     try:
         lines = read_regular(folder / RUNS_FILE, _MAX_BYTES).splitlines()
     except OSError:
         return []
     found = []
     for line in lines[-_MAX_RUNS:]:
-        with suppress(ValueError, RecursionError):  # cut short by a full disk, or damaged
+        with suppress(ValueError, RecursionError):  # the line is damaged, or cut off by a full disk
             found.append(msgspec.json.decode(line, type=Provenance))
     return found
 
 
 def when(moment: datetime) -> str:
-    """Format a moment in UTC to the minute."""
+    """Format a time in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 

@@ -1,6 +1,6 @@
-"""`evaluate` and `merge`, the functions for programs and notebooks: evaluate a player, and merge slices.
+"""`evaluate` and `merge`, the functions for programs and notebooks.
 
-The commands play with the same `Players`.
+The subcommands of `octofold` play with the same class `Players`.
 """
 
 import sys
@@ -44,16 +44,17 @@ if TYPE_CHECKING:  # extras, and rich
 
 PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Default numbers of games at a time, for a server and for a local player. A server needs large batches. A
-local player is slow, and fewer games let the first ones finish soon."""
+local player is slow; with fewer games at a time, the first games finish sooner."""
 SAVE_SECONDS = 5.0
-"""Interval at which running games are saved. If the program is killed, at most this much is lost."""
+"""Minimum time between two saves of unfinished games. If the program is killed, the moves since the last save
+are lost."""
 _SAVING_SHARE = 0.05
-"""Maximum share of the time that saving may take."""
+"""Maximum share of the running time that is spent on saving."""
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """The result of `evaluate`; its representation is a table."""
+    """The result of `evaluate`. Its `repr` is a table."""
 
     evaluation: Evaluation
     folder: ResultFolder
@@ -71,7 +72,7 @@ class EvaluationResult:
         return self.evaluation.games
 
     def figures(self) -> "dict[str, Figure]":
-        """Return the pictures by name: score-distribution and tiles-reached.
+        """Return the pictures, by the names score-distribution and tiles-reached.
 
         Raises:
             EvaluationError: matplotlib is not installed (the extra `plots`).
@@ -92,16 +93,16 @@ class Games:
     """The games to play, and how to play them."""
 
     wanted: int | Slice
-    """The number of games from the first one on, or a slice of them."""
+    """Number of games, counted from game 0 of the seed, or a slice of these games."""
     seed: int
     parallel: int | None = None
-    """Number of games at a time; None for the default of the player's kind."""
+    """Number of games at a time; None for `PARALLEL`, or `LOCAL_PARALLEL` for a local player."""
     watch: bool = False
-    """Whether to write the running games for the page, too."""
+    """Whether to write the boards of running games to live.json, for the server's page."""
     patience_seconds: float = PATIENCE_SECONDS
-    """How long to wait while no server answers."""
+    """How long calls are retried while no server answers."""
     values: Judge | None = None
-    """The value function by which luck is taken out of averages; None leaves it in."""
+    """The value function by which the luck of the tiles is taken out of averages; None for plain averages."""
 
     @property
     def range(self) -> range:
@@ -110,7 +111,7 @@ class Games:
 
     @property
     def number(self) -> int:
-        """The number of games to play."""
+        """Number of games to play."""
         return len(self.range)
 
 
@@ -118,28 +119,29 @@ class Games:
 class Players:
     """Served models and local players that are ready to play; a context manager.
 
-    Signals take effect only in `check`, which runs while games are played and calls are awaited. Only the
-    main thread receives signals.
+    In the main thread, Ctrl-C and other signals take effect only in `check`, which is called while games are
+    played and calls are awaited. Other threads receive no signals.
     """
 
     targets: Sequence[str] = ()
-    """The servers of the models, as in `Servers`."""
+    """Addresses of the servers that have the models, as in `Servers`."""
     models: Sequence[tuple[str, str]] = ()
-    """Names and versions of the models; each may be empty."""
+    """Name and version of each model; empty for the server's default model or the newest ready version."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalContender] = ()
-    """The local players. Load them before `with`: it may take seconds, and Ctrl-C must end it at once."""
+    """The local players. Load them before the `with` block: loading may take seconds, and the block delays
+    Ctrl-C."""
     cluster: "RayCluster | None" = None
-    """Ray cluster that plays the games; None for this process."""
+    """Ray cluster whose tasks play the games; None to play in this process."""
     patience_seconds: float = 0.0
-    """How long to wait for a server at the start."""
+    """How long connecting is retried at the start while no server answers."""
     contenders: list[Contender] = field(default_factory=list, init=False)
     """The models, then the local players."""
     check: Callable[[], None] = field(init=False)
     _servers: Servers | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        """Connect to the servers and find the models; lines on standard error name servers that are missing.
+        """Connect to the servers and find the models. Standard error names servers that do not answer.
 
         Raises:
             EvaluationError: two servers have different model files.
@@ -161,7 +163,7 @@ class Players:
 
     @property
     def client(self) -> Client:
-        """The client of the servers, if models play."""
+        """The client that calls the servers; available only if `models` is not empty."""
         assert self._servers is not None
         return self._servers.client
 
@@ -170,23 +172,26 @@ class Players:
     ) -> Evaluation:
         """Play the games that are not yet in a folder, write the result, and show the progress.
 
-        Games that an earlier run left unfinished continue. The servers share the games; if one fails, its
-        games continue at the others. All games are kept, including the unfinished ones, even if the
-        evaluation fails. A result of more games stays if the folder still keeps them all.
+        Games that an earlier run left unfinished continue. The servers share the games; if a server fails,
+        its games continue on the others. All games are kept, including the unfinished ones, even if the
+        evaluation fails. If the folder contains the games and the result of a larger evaluation, its result
+        is not overwritten.
 
         Args:
             contender: one of `contenders`.
             folder: folder for the games and the result.
             games: the games to play, and how to play them.
-            command: whether the command line started this; messages then suggest to repeat the command.
+            command: whether the command line started the evaluation; messages then suggest repeating the
+                command instead of the call.
 
         Raises:
-            OtherEvaluation: the folder contains games of other conditions.
-            FolderInUse: another program is playing games into the folder.
-            OctofoldError: the last source failed; a line on standard error has told which games are kept.
+            OtherEvaluation: the folder contains games of another player or seed.
+            FolderInUse: another program is writing games into the folder.
+            OctofoldError: the last server or the local player failed; a line on standard error says which
+                games are kept.
             ReplayError: a replay file of the folder is damaged.
             OSError: the folder cannot be written.
-            KeyboardInterrupt: from `check`; as for any other error.
+            KeyboardInterrupt: `check` noticed Ctrl-C; the games are kept as after any other error.
         """
         # Imported here, because programs that only request moves do not need rich.
         from octofold_client.terminal.progress import progress_on
@@ -220,15 +225,17 @@ class Players:
 
                 def on_luck(number: int) -> None:
                     self.check()
-                    progress.remark(f"luck of the tiles: {number:,} of {counted(len(done), 'game')}")
+                    progress.remark(
+                        f"luck of the tiles: computed for {number:,} of {counted(len(done), 'game')}"
+                    )
 
                 evaluation = evaluation.with_luck(folder, games.values, on_luck)
                 if planned == conditions.games:
                     evaluation.write(folder, report(evaluation))
                 else:
                     progress.remark(
-                        f"{folder.result} and {folder.report.name} describe the {planned:,} games of an "
-                        "earlier run"
+                        f"{folder.result} and {folder.report.name} are unchanged: they describe the "
+                        f"{planned:,} games of an earlier run"
                     )
                 return evaluation
         except (KeyboardInterrupt, OctofoldError):
@@ -236,7 +243,7 @@ class Players:
                 finished = f"{progress.done:,} of {counted(games.number, 'game')} finished"
                 if progress.running:
                     finished += f", {progress.running:,} more in progress"
-                which = "all" if self.cluster is None else "all games that the tasks had sent"
+                which = "all" if self.cluster is None else "all games that the tasks have reported"
                 again = "command" if command else "call"
                 # The path is on its own line, so that terminals break it as late as possible.
                 said = f"{finished}; {which} are kept, and the same {again} continues them:\n{folder.path}"
@@ -252,7 +259,7 @@ class Players:
         progress: "EvaluationProgress",
         live: LiveFile | None,
     ) -> tuple[list[GameSummary], RunFigures]:
-        """Play the games that are not kept yet. Return all games in order, and the figures of the run."""
+        """Play the games that the folder lacks. Return all games by index, and the figures of the run."""
         if kept.recovered:
             progress.remark(
                 f"{kept.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
@@ -263,7 +270,7 @@ class Players:
         if live is not None:
             live.resume(len(done))
         largest = contender.largest_exponent or LARGEST_EXPONENT
-        # If the player now accepts larger tiles, its unfinished games start over.
+        # Unfinished games start over if the player's largest exponent has changed.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
         begun = [episode for episode in unfinished if episode.game in games.range]
         beyond = [episode for episode in unfinished if episode.game not in games.range]
@@ -332,7 +339,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Play full games and summarize them.
 
-    All games are kept, and after Ctrl-C the same call continues. The notebook or stderr shows progress.
+    All games are kept; after Ctrl-C, repeat the call to continue. Progress appears in the notebook or on
+    standard error.
 
     Args:
         player: address of a server, addresses of several servers that share the games, as in `Client`, or a
@@ -345,12 +353,12 @@ def evaluate(
         model: model of the server; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         credentials: credentials for the servers.
-        slice: (K, N) plays only slice K of the games, cut into N slices; `merge` puts the slices together.
+        slice: (K, N) cuts the games into N slices and plays only slice K; `merge` puts the slices together.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation, the slice does not exist, or a
-            number is too small.
-        BrokenAnswer: the player made an illegal move, or did not answer with a move for each board.
+        EvaluationError: the folder contains games of another evaluation, the slice does not exist, or `games`
+            or `parallel` is below 1.
+        BrokenAnswer: the player made an illegal move, or did not return one move for each board.
         OctofoldError: a call failed.
         OSError: the folder cannot be written.
     """

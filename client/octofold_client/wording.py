@@ -11,14 +11,14 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Join the names with commas; "none" without names."""
+    """Join the names with commas. Return "none" if there are no names."""
     return ", ".join(names) or "none"
 
 
 def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
-    """Return the fewest decimals, at least `least`, that keep each limit on its side of each mark.
+    """Return the fewest decimals, at least `least`, with which rounding moves no limit across a mark.
 
-    A rounded limit then never contradicts a decision at a mark such as 0.
+    For example, an interval that excludes the mark 0 still excludes it after rounding.
     """
 
     def side(value: float) -> list[tuple[bool, bool]]:
@@ -31,7 +31,7 @@ def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0
 
 
 def describe(error: Exception) -> str:
-    """Return the message of an error. For an `OSError`: the file and the reason, without the number."""
+    """Return the message of an error; for an `OSError`, the file and the reason without the number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason
@@ -46,7 +46,7 @@ def duration(seconds: float) -> str:
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table. The first column is aligned left, the others right."""
+    """Return the lines of a Markdown table. The first column is left-aligned, the others right-aligned."""
     cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths

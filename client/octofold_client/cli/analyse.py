@@ -48,7 +48,7 @@ from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"
 PAGE = "http://127.0.0.1:8000/"
-"""Address of the page that `make serve` starts."""
+"""Address of the page of the server that `make serve` starts."""
 
 
 @dataclass(kw_only=True)
@@ -56,23 +56,27 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
     """Options of `octofold analyse`."""
 
     folder: Path = argument("FOLDER", "result folder")
-    last: int = option(50, "number of last moves of each game to examine", 1, MOST_GAMES, metavar="K")
+    last: int = option(50, "number of moves to examine at the end of each game", 1, MOST_GAMES, metavar="K")
     costliest: int = option(
-        5, "number of stumbles to print, each with the board of its costliest move", 0, COSTLIEST_KEPT
+        5,
+        "number of costly moves to print, with their boards (of costly moves close together in a game, only "
+        "the costliest)",
+        0,
+        COSTLIEST_KEPT,
     )
 
 
 def analyse(options: Options) -> None:
     """Print where the games of a result folder were lost, and write an analysis into the folder.
 
-    Ctrl-C ends the judging; the verdicts so far are printed and written.
+    Ctrl-C ends the judging early; the verdicts so far are printed and written.
 
     Raises:
         EvaluationError: the folder is not a result folder, or the judge is unknown.
         OctofoldError: a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
-    # Fail before the work, which takes minutes.
+    # Checked first, because the work takes minutes.
     options.check_html()
     with ExitStack() as stack:
         judge = options.judge_of(stack)
@@ -91,12 +95,12 @@ def analyse(options: Options) -> None:
     if not options.json:
         print_markdown(text, Console())
         print()
-    before = None if verdicts.judged.any() else _judged_before(folder.path)
+    before = None if verdicts.judged.any() else _describe_judged(folder.path)
     files: Files = {}
     if before is not None:
-        # Judging takes minutes, and these figures take a second: keep the judged analysis.
+        # Keep the judged analysis: it took minutes, and the present figures took a second.
         print(
-            f"{folder.path / FILE} is unchanged: it contains {before}; name a judge to replace it.",
+            f"{folder.path / FILE} is unchanged: it contains {before}; use --judge to replace it.",
             file=sys.stderr,
         )
     else:
@@ -107,13 +111,13 @@ def analyse(options: Options) -> None:
         files["page"] = write_html(folder.path / HTML_FILE, [folder.path])
     print_files(content, files, options.json)
     if judge is None and before is None:
-        print("To see which moves cost most, name a judge with --judge.", file=sys.stderr)
+        print("To see which moves cost most, use --judge.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _judged_before(folder: Path) -> str | None:
-    """Describe the judged analysis in the folder; None without one."""
+def _describe_judged(folder: Path) -> str | None:
+    """Return a description of the judged analysis in the folder; None if it contains none."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if not kept["judged"]:
@@ -134,7 +138,7 @@ def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
 
 
 def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
-    """Judge every position within the judge's largest exponent; return False after Ctrl-C."""
+    """Judge every position whose tiles the judge accepts. Return False if Ctrl-C ended the judging."""
     display = display_on(Console(stderr=True))
     try:
         with (
@@ -172,7 +176,7 @@ def _endings(analysis: Analysis) -> str:
         for row in analysis.endings
     ]
     table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
-    note = "The last columns group the games by the sum of the other tiles, as a share of the largest tile."
+    note = "The last columns count games by the sum of the other tiles, as a share of the largest tile."
     return "\n".join([*table, "", note])
 
 
@@ -212,7 +216,7 @@ def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> s
 
 
 def _results_of(folder: Path) -> Path:
-    """Return the folder for --results with which the page shows this result folder."""
+    """Return the value of `octofold-serve --results` with which the page shows this result folder."""
     return RESULTS if RESULTS.absolute() in folder.absolute().parents else folder.absolute().parent
 
 
@@ -229,7 +233,7 @@ def _costly(move: CostlyMove, link: str, judge: JudgeName) -> str:
     return "\n".join(
         [
             f"Game {move.game}, move {move.move:,}: the player moved {MOVE_NAMES[move.made]}, {judge.name} "
-            f"moves {MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
+            f"would move {MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
             "",
             "```",
             board_text(np.array(move.board)),

@@ -25,7 +25,7 @@ GAMES = 100
 """Default of --games."""
 MOST_GAMES = 10**9
 MOST_PARALLEL = 2 * 65_536
-"""Two groups of games, each with the maximum number of boards that a server accepts in one call."""
+"""Maximum of --parallel: two groups of games, each as large as the largest call that a server accepts."""
 MOST_PATIENCE = 7 * 24 * 3600
 
 
@@ -56,14 +56,14 @@ Targets = Annotated[list[str], Kind(_targets, "addresses", "ADDRESS[,ADDRESS ...
 Names = Annotated[list[str], Kind(_listed, "names", "NAME[,NAME ...]", is_plain=True)]
 SERVERS = (
     "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all servers "
-    f"of a name (default: {DEFAULT_TARGET})"
+    f"behind a DNS name (default: {DEFAULT_TARGET})"
 )
 SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
 
 
 @dataclass(kw_only=True)
 class CredentialFlags:
-    """TLS files and the token for servers."""
+    """The flags for TLS files and the token."""
 
     tls: bool = option(False, "use TLS (implied by the next three options)", begins="security")
     tls_ca: File | None = option(
@@ -86,7 +86,7 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_anywhere(self) -> Callable[[], Credentials]:
-        """Return a function that reads these credentials, also on another machine that has the files."""
+        """Return a function that reads the credentials, here or on another machine that has the files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
@@ -103,7 +103,7 @@ class CredentialFlags:
 
 @dataclass(kw_only=True)
 class ServerFlags(CredentialFlags):
-    """The servers of a command."""
+    """The flag for servers, with the flags for their credentials."""
 
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
@@ -114,7 +114,7 @@ class ServerFlags(CredentialFlags):
 
 @dataclass(kw_only=True)
 class ModelFlags:
-    """The model of a command."""
+    """The flags for one model."""
 
     model: Name = option("", "model, NAME or NAME:VERSION (default: the server's default model)")
     version: Name = option("", "version of the model (default: the newest ready version)", metavar="N")
@@ -122,7 +122,7 @@ class ModelFlags:
 
 @dataclass(kw_only=True)
 class PlayersFlag:
-    """The local players of a command."""
+    """The flag for local players."""
 
     players: list[str] = option(
         [],
@@ -135,7 +135,7 @@ class PlayersFlag:
 
 @dataclass(kw_only=True)
 class GameFlags:
-    """The games, and the folder for them."""
+    """The flags for games and their folder."""
 
     games: int | None = option(None, f"number of games (default: {GAMES})", 1, MOST_GAMES)
     seed: Seed = option(0, "seed of the new tiles; equal seeds give equal tiles", metavar="N")
@@ -148,7 +148,7 @@ class GameFlags:
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
     patience: int | None = option(
         None,
-        "how long to wait while no server answers, for example because it restarts (default: "
+        "timeout for retries while no server answers, for example because it restarts (default: "
         f"{PATIENCE_SECONDS:g} during the games, 0 before them)",
         0,
         MOST_PATIENCE,
@@ -156,22 +156,22 @@ class GameFlags:
     )
     watch: bool = option(
         False,
-        "also keep the boards of running games in live.json of that folder, for the page of octofold-serve "
-        "(tab Watch)",
+        "also write the boards of running games into live.json in the result folder, for the tab Watch of "
+        "the page of octofold-serve",
     )
 
 
 @dataclass(kw_only=True)
 class SliceFlag:
-    """The part of the games to play."""
+    """The flag for a slice of the games."""
 
     slice: SliceNumbers | None = option(
-        None, "play only slice K of the games, cut into N slices; octofold merge puts them together"
+        None, "cut the games into N slices and play only slice K; octofold merge puts the slices together"
     )
 
 
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
-    """Return the name and version in NAME or NAME:VERSION; `version` if the text has no version.
+    """Return the name and the version in NAME or NAME:VERSION; `version` is used if the text has none.
 
     Raises:
         UsageError: the text and `version` name different versions.
@@ -183,12 +183,12 @@ def name_and_version(text: str, version: str = "") -> tuple[str, str]:
 
 
 def name_in_folder(name: str) -> str:
-    """Return a name without the characters that a folder name must not contain, such as slashes."""
+    """Return the name with hyphens in place of slashes and other characters that do not suit folder names."""
     return _NOT_IN_NAMES.sub("-", name)
 
 
 def result_folders(name: str) -> Iterator[Path]:
-    """Yield the folders NAME, NAME-2, NAME-3 ... of results, without end."""
+    """Yield the folders NAME, NAME-2, NAME-3 ... in `results`, without end."""
     yield RESULTS / name
     for number in itertools.count(2):
         yield RESULTS / f"{name}-{number}"

@@ -64,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = [*arguments[1:], "--help"]
     parsed = parse(parser, arguments)
     try:
-        with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):  # also stops a server that we started
+        with handling(
+            exit_by_signal, signal.SIGTERM, signal.SIGHUP
+        ):  # also stop a server that a subcommand started
             code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -61,19 +61,19 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     models: Folder | None = option(
         None,
-        "start a server for this model repository on a free loopback port, instead of --target; --luck also "
-        "looks here for its default",
+        "start a server for this model repository on a free loopback port, instead of using --target; --luck "
+        "also looks for its default here",
     )
     until_decided: bool = option(
         False,
-        "play until the interval of every difference excludes zero; the intervals are valid at any time",
-        begins="play until it is decided\n"
-        "The answer is wrong in at most 5% of the runs, even if you stop early. The margins also accept two "
-        "result folders, and then no games are played.",
+        "play until the interval of every difference excludes zero; the intervals are anytime-valid",
+        begins="play until the comparison is decided\n"
+        "The answer is wrong in at most 5% of the runs, even if you stop early. The options with a margin X% "
+        "also accept two result folders; then no games are played.",
     )
     no_worse_than: Percentage | None = option(
         None,
-        "play until B is shown to be at most X% worse than A, or more than X% worse",
+        "play until B is shown to be at most X% worse than A, or to be more than X% worse",
         alone="margin",
     )
     equal_within: Percentage | None = option(
@@ -83,20 +83,20 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     better_than: PercentageOrNone | None = option(
         None,
-        "play until B is shown to be at least X% better than A, or not to be; 0% asks whether B is better",
+        "play until it is shown whether B is at least X% better than A; 0% asks whether B is better at all",
         alone="margin",
     )
     capped: bool = option(
         True,
-        "ask about plain averages (default: scores count up to four times the larger average of the first "
-        f"{FIRST_GAMES} games, because rare giant scores would double the number of games)",
+        "compare plain averages (default: a score counts at most four times the larger average of the first "
+        f"{FIRST_GAMES} games; without this cap, rare giant scores would double the number of games)",
         flag="--no-cap",
     )
-    limit: int = option(10_000, "maximum number of games if the result decides when to stop", 1, MOST_GAMES)
+    limit: int = option(10_000, "maximum number of games with --until-decided or a margin", 1, MOST_GAMES)
 
 
 def compare(options: Options) -> int:
-    """Compare result folders, or play the games of models and local players and compare those.
+    """Compare result folders, or play games with models and local players and compare them.
 
     Returns:
         The exit code.
@@ -131,10 +131,10 @@ def compare(options: Options) -> int:
 
 
 def _check(options: Options, question: Question | None) -> None:
-    """Check that the flags fit each other.
+    """Check that the flags do not contradict each other.
 
     Raises:
-        UsageError: the flags do not fit each other.
+        UsageError: the flags contradict each other.
     """
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
@@ -151,44 +151,44 @@ def _check(options: Options, question: Question | None) -> None:
     if folders and len(folders) < len(sides):
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
         raise UsageError(
-            f"cannot compare the result folder {existing(folders[0])} with {other}: give result folders "
-            "or players"
+            f"cannot compare the result folder {existing(folders[0])} with {other}: give only result "
+            "folders or only players"
         )
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
             raise UsageError(f"{folder} is given twice")
     deciding = options.until_decided or question is not None
     if options.games is not None and deciding:
-        raise UsageError("--games cannot be combined with a question or --until-decided: use --limit")
+        raise UsageError("--games cannot be combined with --until-decided or a margin: use --limit")
     if deciding and not folders and options.capped and options.limit <= FIRST_GAMES:
         raise UsageError(
-            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
-            f"and decide nothing, got {options.limit}"
+            f"--limit must be above {FIRST_GAMES}, got {options.limit}: the first {FIRST_GAMES} games only "
+            "set the cap of the scores"
         )
     if folders and options.until_decided:
         raise UsageError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
-        raise UsageError("--models is for players, but the sides are result folders")
+        raise UsageError("--models starts a server for models, but the sides are result folders")
     if options.models:
         existing(options.models)
 
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
-    """Say before the games if `--limit` is too small even for two players that play all games alike."""
-    if question.kind == BETTER:  # equal players are a no
+    """Warn before the games if `--limit` is too small even for players that score the same in every game."""
+    if question.kind == BETTER:  # for equal players, the answer is no
         return
     share, games = 1 / CAP, FIRST_GAMES
     if not options.capped:
         card = first.version.card
-        if card is None or card.strength is None:  # nobody knows how much A scores
+        if card is None or card.strength is None:  # the average score of A is unknown
             return
         share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
         games = 0
     games += fewest_games(float(question.margin), share)
     if options.limit < games:
         print(
-            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
-            f"even if they score the same in every game, it takes {games:,} games",
+            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players, "
+            f"which takes {games:,} games even if they score the same in every game",
             file=sys.stderr,
         )
 
@@ -214,7 +214,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)
-            raise EvaluationError(f"{error} ({sides}: not a folder, so read as a model)") from None
+            raise EvaluationError(f"{error} ({sides}: not a folder, so taken for a model)") from None
         _check_different(players)
         folder = options.out or RESULTS / _folder_name(
             [contender.title for contender in players.contenders], f"-seed{games.seed}"
@@ -289,9 +289,9 @@ COMMAND = Command(
     "compare",
     "compare players on the same games",
     "Compares two or more result folders, models or local players on the same games. Prints the average "
-    "differences in score and their 95% intervals, for more than two players with a league table, and writes "
-    "comparison.json and comparison.md. If a question is asked, the exit code is 0 for yes, "
-    f"{NO} for no and {UNDECIDED} for not decided; that of --until-decided is 0 or {UNDECIDED}.",
+    "differences in score with 95% intervals, and a league table of more than two players. Writes "
+    "comparison.json and comparison.md. With a margin, the exit code is 0 for yes, "
+    f"{NO} for no and {UNDECIDED} for not decided; with --until-decided, it is 0 or {UNDECIDED}.",
     Options,
     compare,
     usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",

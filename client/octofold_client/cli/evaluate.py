@@ -41,7 +41,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
     ray: str | None = option(
         None,
-        "play the games in tasks of this Ray cluster (default: the cluster of this machine); the "
+        "play the games in tasks of this Ray cluster (without HOST:PORT: the cluster of this machine); the "
         "tasks call the servers of --target",
         metavar="HOST:PORT",
         const="auto",
@@ -50,7 +50,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
 
     @contextmanager
     def cluster(self) -> Iterator["RayCluster | None"]:
-        """Connect to the cluster of --ray; None without the flag.
+        """Connect to the cluster of --ray and yield it; yield None without the flag.
 
         Raises:
             ClusterError: no cluster answers.
@@ -105,7 +105,7 @@ def evaluate(options: Options) -> None:
 
 
 def _write_logs(folder: ResultFolder, check: Callable[[], None]) -> list[dict[str, Any]]:
-    """Write the moves of the games; return the file and the number of moves of each log."""
+    """Write the moves into play logs. Return the file and the number of moves of each log."""
     total = sum(map(len, folder.finished()))
     with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
         files = write_logs(folder, count, check)

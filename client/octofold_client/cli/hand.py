@@ -30,7 +30,8 @@ class Options(JudgeFlags):
 
     seed: Seed | None = option(
         None,
-        "seed of the new tiles; equal seeds give equal tiles (default: that of --out, or a random one)",
+        "seed of the new tiles; equal seeds give equal tiles (default: the seed of the games in --out, or a "
+        "random one)",
         metavar="N",
     )
     out: Folder = option(RESULTS / "hand", "folder for the games")
@@ -41,7 +42,8 @@ def hand(options: Options) -> None:
     """Play by hand, and keep every game.
 
     Raises:
-        EvaluationError: this is not a terminal, or the folder contains games of another seed or player.
+        EvaluationError: there is no suitable terminal, or the folder contains games of another seed or
+            player.
         OctofoldError: the named server cannot be reached, or does not have the model.
     """
     console = _full_screen()
@@ -76,7 +78,7 @@ def _full_screen() -> Console:
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
             f"hand draws with UTF-8, but the terminal's locale is {console.encoding}; set LC_ALL=C.UTF-8 if "
-            "the terminal can show it"
+            "the terminal supports UTF-8"
         )
     return console
 
@@ -101,7 +103,7 @@ class _Games:
         self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
-        """Leave the current game and begin another one."""
+        """Leave the current game, begin another one and return it."""
         if self._game.moves:
             self.leave()
             if not self._game.over:
@@ -110,7 +112,7 @@ class _Games:
         return self._game
 
     def leave(self) -> None:
-        """Save the current game. If it is over, save it with the finished games."""
+        """Save the current game; if it is over, with the finished games."""
         if self._game.over:
             self._kept.append([self._game.episode])
             self._finished += 1
@@ -119,7 +121,7 @@ class _Games:
             self.save()
 
     def counts(self) -> str:
-        """Return the number of games, in words."""
+        """Return the numbers of finished and unfinished games, in words."""
         left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
         return f"{self._finished:,} finished and {left:,} unfinished games"
 
@@ -155,7 +157,7 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
 
 
 def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
-    """Draw the screen. It first appears without the adviser's opinion, which may take seconds."""
+    """Draw the screen, first without the adviser's opinion, which may take seconds, and then with it."""
     has_adviser = adviser is not None
     live.update(draw(hand, live.console, None, None, has_adviser=has_adviser), refresh=True)
     if adviser is not None:
@@ -167,8 +169,8 @@ def _show(live: Live, hand: Hand, adviser: Adviser | None) -> None:
 COMMAND = Command(
     "hand",
     "play by hand on the terminal",
-    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. A player or a model gives hints "
-    "and comments on each move: that of --judge, or the server's default model if a server answers. "
+    "Plays 2048 by hand, with the arrow keys, WASD or HJKL. The player or model of --judge gives hints and "
+    "comments on each move; without --judge, the server's default model does if a server answers. "
     "Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,

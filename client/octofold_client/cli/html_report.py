@@ -20,12 +20,12 @@ class HtmlFlag:
 
     html: bool = option(
         False,
-        "write an HTML report: one file with pictures, tables, conditions and games to click through, which "
-        "needs no network (needs the extra plots)",
+        "write an HTML report: one file, readable offline, with pictures, tables, conditions and games to "
+        "click through (needs the extra plots)",
     )
 
     def check_html(self) -> None:
-        """Check that `--html` can be written, before long work begins.
+        """Check before long work that the report of `--html` can be written.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.
@@ -38,7 +38,7 @@ class HtmlFlag:
 def write_html(
     file: Path, folders: Sequence[Path], contest: Contest | None = None, values: Judge | None = None
 ) -> str:
-    """Write the report of some result folders, as `studies.html.page` does; return the name of the file."""
+    """Write an HTML report of result folders with `studies.html.page`; return the path of the file."""
     from octofold_client.studies.html.page import write_report
 
     write_report(file, read_parts(folders, contest, values), contest)

@@ -12,7 +12,7 @@ SCHEMA = 1
 
 
 Files: TypeAlias = dict[str, str | list[str]]
-"""Paths by their kind, such as `result` or `pictures`."""
+"""Paths of written files, by kind, such as `result` or `pictures`."""
 
 
 @dataclass(kw_only=True)
@@ -25,7 +25,7 @@ class JsonFlag:
 
 
 def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
-    """Print the object with its files. Without `as_json`, print only the files, one a line."""
+    """Print the object and its files as JSON; without `as_json`, print only the files, one per line."""
     if as_json:
         print_json(content | {"files": files})
         return

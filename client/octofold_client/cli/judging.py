@@ -21,11 +21,11 @@ from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
 
 _Named = TypeVar("_Named", Judge, Adviser)
-_LISTENING_SECONDS = 0.5
+_CONNECT_TIMEOUT_SECONDS = 0.5
 _NONE = "none"
 DEFAULT_MODELS = Path("models")
 _VARIABLE = "OCTOFOLD_MODELS"
-"""Environment variable with the model repository, also read by `octofold-serve`."""
+"""Environment variable for the folder of the model repository; `octofold-serve` reads it, too."""
 _SHIPPED = "ntuple"
 
 
@@ -36,9 +36,10 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """Return the local player of a spec, or a model of the server, NAME or NAME:VERSION.
+    """Return what `who` names: a local player by its spec, or a model of the server by NAME or NAME:VERSION.
 
-    A player's name without its required options means a model of the server, if the server has it.
+    If `who` is the name of a player without its required options, a model of this name on the server is
+    returned, if there is one.
     """
     unfit = None
     if is_spec(who):
@@ -59,7 +60,7 @@ def _find(
 def _is_listening(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _LISTENING_SECONDS).close()
+        socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_SECONDS).close()
     except (OSError, ValueError):  # an address of a Unix socket has no port
         return False
     return True
@@ -71,8 +72,8 @@ class JudgeFlags(ServerFlags):
 
     judge: Name = option(
         "",
-        "judge the moves with this local player, such as ntuple:models/ntuple/3, or model of the server, "
-        "NAME or NAME:VERSION",
+        "judge the moves with this local player (such as ntuple:models/ntuple/3) or this model of the server "
+        "(NAME or NAME:VERSION)",
         metavar="WHO",
     )
 
@@ -86,9 +87,11 @@ class JudgeFlags(ServerFlags):
         return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """Return the judge as an adviser, which need not value moves; the errors are those of `judge_of`.
+        """Return the adviser that the flag names. It raises the errors of `judge_of`.
 
-        Without the flag, it is the server's default model. None if no server is named and none answers.
+        Unlike a judge, an adviser need not value moves. Without the flag, the server's default model is the
+        adviser. Return None if neither a judge nor a server is named and no server answers at the default
+        address.
         """
         if self.judge:
             return _find(self.judge, self, stack, local_adviser, served_adviser)
@@ -104,15 +107,17 @@ class LuckFlag(ServerFlags):
 
     luck: Name = option(
         "",
-        "take the luck of the tiles out of scores by the values of this local player, such as "
-        "ntuple:models/ntuple/3, or model of the server, NAME or NAME:VERSION, which must be in points; none "
-        f"leaves it in (default: the newest version of {_SHIPPED} in the model repository of the variable "
-        f"{_VARIABLE}, or else in ./{DEFAULT_MODELS}, if it is there and numba is installed)",
+        "take the luck of the tiles out of scores, by the values of this local player (such as "
+        "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION), which must be points; "
+        f'"none" leaves the luck in (default: the newest version of {_SHIPPED} in the model repository '
+        f"{_VARIABLE}, or else in ./{DEFAULT_MODELS}, if there is one and numba is installed)",
         metavar="WHO",
     )
 
     def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
-        """Return the judge whose values are used; None leaves luck in. `models` is the command's repository.
+        """Return the judge whose values take luck out of scores; None if luck stays in.
+
+        `models` is the model repository of the command, if it has one.
 
         Raises:
             UsageError: the values are not points.
@@ -131,7 +136,7 @@ class LuckFlag(ServerFlags):
 def shipped_values(models: Path | None = None) -> Judge | None:
     """Return the newest n-tuple network of the model repository; None without it or without numba.
 
-    It searches `models`, then the repository of the environment variable, then the default one.
+    It searches `models`, then the repository of the environment variable, then the default repository.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:
@@ -142,6 +147,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print how many games are done, if standard error is a terminal. A callback for `luck_in`."""
+    """Print the progress of `luck_in`, whose callback this is, if standard error is a terminal."""
     if sys.stderr.isatty():
-        print(f"luck of the tiles: {games:,} games", file=sys.stderr)
+        print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

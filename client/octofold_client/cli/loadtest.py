@@ -50,7 +50,7 @@ _LIMIT = re.compile(rf"(max|p(?P<percent>{_NUMBER}))=(?P<time>.*)")
 
 
 def levels(text: str, most: float = MOST_RATE) -> list[float]:
-    """Parse levels such as 8, 1,4,16, 4:16:4 (adding) or 1:128:2x (multiplying).
+    """Parse levels such as "8", "1,4,16", "4:16:4" (4, 8, 12, 16) or "1:128:2x" (1, 2, 4 ... 128).
 
     Each level is above 0 and at most `most`. A range includes its end if a step reaches it.
     """
@@ -64,9 +64,9 @@ def levels(text: str, most: float = MOST_RATE) -> list[float]:
             raise WrongValue(f"a level must be above 0 and at most {most:,.0f}, got {part}")
         if end < first:
             raise WrongValue(f"a range must not end below its start, got {part}")
-        growth = float(step or 2)
-        if growth <= (1 if match["factor"] else 0):
-            raise WrongValue(f"the step of a range must make it grow, got {part}")
+        growth, least = float(step or 2), 1 if match["factor"] else 0
+        if growth <= least:
+            raise WrongValue(f"the step of a range must be above {least:g}, got {part}")
         value, number = first, 0
         while value <= end * (1 + 1e-9):
             if len(found) == MOST_STEPS:
@@ -82,16 +82,16 @@ def concurrencies(text: str) -> list[int]:
     found = levels(text, MOST_CALLERS)
     for value in found:
         if value != int(value):
-            raise WrongValue(f"the number of callers must be whole, got {value:g} in {text}")
+            raise WrongValue(f"the number of callers must be a whole number, got {value:g} in {text}")
     return [int(value) for value in found]
 
 
 def limit(text: str) -> Limit:
-    """Parse a limit pN=TIME, such as p99.9=250ms; max=TIME is p100=TIME."""
+    """Parse a latency limit pN=TIME, such as p99.9=250ms; max=TIME means p100=TIME."""
     match = _LIMIT.fullmatch(text)
     percent = float(match["percent"] or 100) if match else 0.0
     if match is None or not 0 < percent <= 100:
-        raise WrongValue(f"a limit must be like p99=20ms, got {text}")
+        raise WrongValue(f"a limit must be a percentile and a time, such as p99=20ms, got {text}")
     return Limit(percent, duration(match["time"]) * 1e3)
 
 
@@ -99,7 +99,7 @@ def duration(text: str) -> float:
     """Parse a time above 0, such as 300us, 20ms or 1.5s, and return it in seconds."""
     match = _TIME.fullmatch(text)
     if match is None or not float(match["number"]):
-        raise WrongValue(f"a time must be above 0, such as 20ms or 1.5s, got {text!r}")
+        raise WrongValue(f"a time must be above 0 and have a unit, such as 20ms or 1.5s, got {text!r}")
     return float(match["number"]) * _UNITS[match["unit"]]
 
 
@@ -122,8 +122,8 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     )
     rate: Rates = option(
         [],
-        "calls per second (open loop), sent at even intervals without waiting for answers; levels as for the "
-        "closed loop",
+        "calls per second (open loop), sent at even intervals without waiting for answers; a number, list or "
+        "range as for --concurrency",
         alone="load",
     )
     slo: Slo | None = option(
@@ -137,9 +137,12 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     ramp: Time = option(1.0, "time for the load to grow to its full size; not measured (default: 1s)")
     window: Time = option(2.0, "length of one measurement window (default: 2s)")
     windows: int = option(
-        10, "maximum windows per step; a step ends earlier once three windows agree", 1, MOST_STEPS
+        10,
+        "maximum number of windows per load; measuring a load ends earlier once three windows agree",
+        1,
+        MOST_STEPS,
     )
-    timeout: Time = option(10.0, "deadline of a call (default: 10s)")
+    timeout: Time = option(10.0, "timeout of each call (default: 10s)")
     form: CallForm = option(
         Form("unary"),
         "form of the calls: unary, packed:N (N boards per call), or stream:N (N boards per message)",
@@ -149,19 +152,19 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
 
     @property
     def loads(self) -> list[Load]:
-        """Return the loads of a sweep."""
+        """The loads to measure without --slo."""
         return list(map(Open, self.rate)) if self.rate else list(map(Closed, self.concurrency))
 
 
 def loadtest(options: Options) -> None:
-    """Measure the loads of the flags, or search for the highest rate, and print the result.
+    """Measure the requested loads, or search for the highest rate, and print the result.
 
     The steps measured so far are kept, even if an error or Ctrl-C ends the test.
 
     Raises:
         UsageError: the flags contradict each other.
         LoadTestError: the test cannot start or continue.
-        EvaluationError: the folder or the file of boards is not usable.
+        EvaluationError: the folder contains an evaluation or cannot be written.
         OctofoldError: the server cannot be reached or does not have the model.
     """
     if options.plots:
@@ -194,14 +197,14 @@ def loadtest(options: Options) -> None:
 
 
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
-    """Connect once. Return the load test, which has no steps yet, and the task that makes its calls."""
-    credentials, asked = options.credentials(), name_and_version(options.model, options.version)
+    """Connect and select the model. Return the load test, still without steps, and the kind of its calls."""
+    credentials, requested = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError(
-            "--form stream takes one server, because a stream stays with the server on which it began"
+            "--form stream needs a single server, because a stream stays with the server on which it began"
         )
     with options.servers() as found:
-        served = found.select(*asked)
+        served = found.select(*requested)
         server_version, target = found.client.server_version(), found.target
     model, version = served.model, served.version.version
     boards = played_boards(served.largest_exponent or LARGEST_EXPONENT)
@@ -226,7 +229,7 @@ def _prepare(options: Options) -> tuple[LoadTest, Task]:
 
 
 def _folder(test: LoadTest, options: Options) -> Path:
-    """Return the folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no result.
+    """Return the folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no load test.
 
     Raises:
         EvaluationError: the folder contains an evaluation or cannot be written.
@@ -243,8 +246,8 @@ def _folder(test: LoadTest, options: Options) -> Path:
 COMMAND = Command(
     "loadtest",
     "measure throughput and latency of servers under load",
-    "Loads one or more servers step by step, each step until three windows agree, and prints "
-    "rates and latencies. Ctrl-C ends the test and keeps the results so far.",
+    "Sends calls to one or more servers, one load after the other, and prints rates and latencies. Each load "
+    "is measured until three windows agree. Ctrl-C ends the test and keeps the results so far.",
     Options,
     loadtest,
     examples=(

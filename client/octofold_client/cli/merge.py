@@ -36,7 +36,7 @@ def merge(options: Options) -> None:
         shown = count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games")
         count = stack.enter_context(shown)
         evaluation = merge_slices(options.folders, options.out, on_read=count, values=values)
-    # The slices may have run at the same time, so the sum of their seconds gives no moves per second.
+    # The slices may have run at the same time, so the sum of their times tells nothing about the pace.
     report(ResultFolder(options.out), evaluation, options, pace=False)
 
 
@@ -44,8 +44,8 @@ COMMAND = Command(
     "merge",
     "put the slices of an evaluation together",
     "Puts the result folders of all slices (octofold evaluate --slice K/N) together, as if "
-    "one program had played all games, and prints the table. Refuses folders of different conditions, "
-    "games that are missing, and games that are in two folders.",
+    "one program had played all games, and prints the table. Fails if the folders have different "
+    "conditions, if games are missing, or if a game is in two folders.",
     Options,
     merge,
     examples=(

@@ -39,8 +39,8 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
 
     board: list[str] = argument(
         "board",
-        "16 exponents, row by row, or four rows of 4, separated by / or ; or line ends, or in brackets: 0 is "
-        "empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
+        "16 exponents, row by row: 0 is empty, 1 is tile 2, 2 is tile 4 ... Slashes, semicolons, line ends "
+        "or brackets may separate rows (default: read boards from standard input)",
         words="*",
     )
     tiles: bool = option(False, "read tiles (0, 2, 4, 8 ...) instead of exponents")
@@ -55,13 +55,13 @@ def move(options: Options) -> None:
         BoardTextError: a line is not a board.
         OctofoldError: a call failed.
     """
-    one = _named(options.board, options.tiles) if options.board else None
-    asked = name_and_version(options.model, options.version)
+    one = _board_argument(options.board, options.tiles) if options.board else None
+    requested = name_and_version(options.model, options.version)
     with options.servers() as found:
-        served = found.select(*asked)
+        served = found.select(*requested)
         if options.value and (served.is_player or not served.value_unit):
             raise UsageError(f"--value needs a network with a value head, but {served.title} has none")
-        boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
+        boards = np.array([one], np.uint8) if one is not None else _read_boards(options.tiles, served)
         answers = _answers(found.client, served, boards, options.value)
         if options.json:
             print_json(
@@ -87,30 +87,30 @@ def move(options: Options) -> None:
 
 
 def without_exponent(value: float) -> str:
-    """Format a value without an exponent: values are millions of points, or chances below 1."""
+    """Format a value without scientific notation: it may be millions of points or a tiny chance."""
     if 0 < abs(value) < _SMALL:
         return np.format_float_positional(value, _SMALL_DIGITS, fractional=False, trim="-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def _column(share: float, is_value: bool) -> str:
-    """Format a probability, or a value of a player, without separators."""
+    """Format a CSV column: a probability, or a player's value of a move."""
     if not math.isfinite(share):
         return ""
     return without_exponent(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
 
 
-def _named(words: Sequence[str], tiles: bool) -> list[int]:
+def _board_argument(words: Sequence[str], tiles: bool) -> list[int]:
     """Parse the board of the command line."""
     if len(words) == 1 and Path(words[0]).is_file():
-        raise UsageError(f"{words[0]} is a file; boards come from standard input: < {words[0]}")
+        raise UsageError(f"{words[0]} is a file: read it from standard input, with < {words[0]}")
     try:
         return parse_board(" ".join(words), tiles=tiles)
     except BoardTextError as error:
         raise UsageError(str(error)) from None
 
 
-def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
+def _read_boards(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
     """Read the boards of standard input, `[N, 16]`."""
     if sys.stdin.isatty():
         print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
@@ -118,15 +118,17 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
     try:
         return parse_lines(sys.stdin, tiles=tiles, largest_exponent=largest_exponent)
     except UnicodeDecodeError as error:
-        raise BoardTextError(f"standard input is not text ({error}); save sheets as CSV in UTF-8") from None
+        raise BoardTextError(
+            f"standard input is not text ({error}): save spreadsheets as CSV in UTF-8"
+        ) from None
 
 
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
 ) -> Iterator[tuple[int, list[float], float | None]]:
-    """Yield the number of the move for each board, and its four probabilities or values of a player.
+    """Yield a tuple for each board: its move, the four probabilities (or a player's values), its value.
 
-    If the value of the board is requested, it comes last.
+    The move is 0 to 3, or -1 if the game is over. The value is None unless `with_value`.
     """
     for start in range(0, len(boards), BOARDS_A_CALL):
         answers = client.next_moves(
@@ -156,7 +158,7 @@ def _name(number: int) -> str:
 
 
 class BoardTextError(OctofoldError, ValueError):
-    """Text that is not a board. The message names the line, the row and the column, all from 1."""
+    """A text is not a board. The message names the line, the row and the column, counted from 1."""
 
 
 def parse_board(
@@ -231,7 +233,7 @@ def _parse_tile(word: str, largest_exponent: int, where: str) -> int:
 def _parse_number(word: str, kind: str, where: str) -> int:
     if not (word.isascii() and word.isdigit()):
         raise BoardTextError(f"{where}: {word!r} is not {kind}")
-    # int() refuses thousands of digits; no cell needs more than six.
+    # int() raises an error for thousands of digits; no cell needs more than six.
     return int(word) if len(word) <= 12 else 10**12
 
 
@@ -239,7 +241,7 @@ COMMAND = Command(
     "move",
     "print the next move for a board, or for a file of boards",
     "Prints the move for the board on the command line, or one line of CSV for each board of "
-    "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
+    "standard input. A board is one line of 16 columns or four lines of 4, separated by commas or spaces.",
     Options,
     move,
     examples=(

@@ -41,7 +41,7 @@ def play(options: Options) -> None:
         OctofoldError: a call failed.
     """
     games = replace(games_of(options), values=shipped_values(options.models))
-    asked = name_and_version(options.model, options.version)
+    requested = name_and_version(options.model, options.version)
     _check_models(options.models)
     if not options.out:
         check_writable(RESULTS)
@@ -49,7 +49,7 @@ def play(options: Options) -> None:
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
         try:
-            with Players([server.target], [asked]) as players:
+            with Players([server.target], [requested]) as players:
                 (contender,) = players.contenders
                 for folder in _folders(contender, games, options.out):
                     with suppress(*() if options.out else (FolderInUse,)):

@@ -1,4 +1,4 @@
-"""Shared by evaluate, compare, play and merge: games, their folders, and printing of results."""
+"""Code that evaluate, compare, play and merge share: it selects games and folders, and prints results."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from octofold_client.terminal.tables import print_markdown
 
 
 def games_of(options: GameFlags) -> Games:
-    """Return the games that the flags name.
+    """Return the games that the flags request.
 
     Raises:
         EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.
@@ -41,7 +41,7 @@ def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: 
 
 
 def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:
-    """Print one evaluation, as JSON if `--json` asks for it."""
+    """Print one evaluation, as JSON if `--json` is given."""
     if options.json:
         print_json({"evaluations": [as_json(folder, evaluation)]})
     else:
@@ -60,7 +60,7 @@ def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> 
 
 
 def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the fields of `result.json` without card and rows of games, and the paths of the files."""
+    """Return the fields of `result.json`, without card and games, and the paths of the files."""
     content = evaluation.to_json()
     for long in ("schema", "scores", "card"):
         del content[long]
@@ -72,8 +72,8 @@ def folder_name(command: str, contender: Contender, games: Games) -> str:
     """Return a folder name such as "evaluate-cnn5-v3-seed1"."""
     model, part = name_in_folder(contender.model), games.wanted
     version = f"v{contender.version.version}"
-    if isinstance(contender, LocalContender) and not contender.names_itself and contender.sha256:
-        version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
+    if isinstance(contender, LocalContender) and not contender.has_own_digest and contender.sha256:
+        version += f"-{contender.sha256[:8]}"  # games of a changed player get another folder
     suffix = f"-slice{part.number}of{part.of}" if isinstance(part, Slice) else ""
     return f"{command}-{model}-{version}-seed{games.seed}{suffix}"
 
@@ -85,6 +85,5 @@ def _pace(evaluation: Evaluation) -> str:
     pace = f"{run.moves_per_second:,.0f} moves/s over {run.seconds:,.1f} s"
     inference = run.inference_us / run.requests / 1000
     queue = run.queue_us / run.requests / 1000
-    return (
-        f"pace:    {pace}; on average, a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
-    )
+    times = f"{queue:.1f} ms in the queue and {inference:.1f} ms in the model"
+    return f"pace:    {pace}; on average, a call was {times}"

@@ -9,7 +9,7 @@ from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.client import Client
 
-READY_SECONDS = 3.0
+READY_TIMEOUT_SECONDS = 3.0
 
 
 @dataclass(kw_only=True)
@@ -21,12 +21,12 @@ def ready(options: Options) -> None:
     """Return once a server reports SERVING.
 
     Raises:
-        Unavailable: no server did so within `READY_SECONDS`.
+        Unavailable: no server reported SERVING within `READY_TIMEOUT_SECONDS`.
     """
     credentials, target = options.credentials(), ",".join(options.targets)
     with Client(target, credentials=credentials) as client:
         try:
-            client.wait_until_ready(READY_SECONDS)
+            client.wait_until_ready(READY_TIMEOUT_SECONDS)
         except Unavailable as error:
             raise diagnose(error, target, credentials) from None
 
@@ -34,8 +34,8 @@ def ready(options: Options) -> None:
 COMMAND = Command(
     "ready",
     "exit 0 if a server is ready, 1 otherwise",
-    f"Exits with 0 if a server reports SERVING within {READY_SECONDS:g} seconds, and "
-    "with 1 otherwise: it is starting or draining, or no server answers.",
+    f"Exits with 0 if a server reports SERVING within {READY_TIMEOUT_SECONDS:g} seconds. "
+    "Otherwise, exits with 1: the server is starting or draining, or no server answers.",
     Options,
     ready,
     examples=(

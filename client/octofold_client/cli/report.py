@@ -54,7 +54,7 @@ def common_parent(folders: Sequence[Path]) -> Path:
 def report(options: Options) -> None:
     """Rebuild result and report of a folder, and its pictures with --plots, and print the table.
 
-    Several folders are only shown in an HTML file.
+    Several folders are shown in one HTML report, and their own files stay as they are.
 
     Raises:
         EvaluationError: a folder is not a result folder, or contains no finished games.
@@ -63,7 +63,7 @@ def report(options: Options) -> None:
     _check(options)
     first = options.folders[0]
     several = len(options.folders) > 1
-    # Fail before the work, which takes minutes.
+    # Checked first, because the work takes minutes.
     options.check_html()
     if options.plots:
         with needing("plots"):
@@ -101,7 +101,7 @@ def _check(options: Options) -> None:
     if several and not options.html:
         raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
-        raise UsageError("--out is the file of --html: add --html")
+        raise UsageError("--out names the file of --html: add --html")
     if options.out is not None and not options.out.parent.is_dir():
         raise UsageError(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():
@@ -114,7 +114,7 @@ def _check(options: Options) -> None:
 
 
 def _rebuild(folder: ResultFolder, evaluation: Evaluation, options: Options) -> tuple[dict[str, Any], Files]:
-    """Write the files of an evaluation; print its table without `--json`; return its JSON form and files."""
+    """Write the files of an evaluation and print its table; return its JSON form and its files."""
     drawn: list[str] = []
     if options.plots:
         from octofold_game.drawing.figures import save_all

@@ -1,4 +1,4 @@
-"""`octofold verify`: checks the records of games, and play logs, with the rules."""
+"""`octofold verify`: checks replays and play logs against the rules."""
 
 import multiprocessing
 import signal
@@ -28,7 +28,7 @@ from octofold_client.wording import counted, describe
 _LINES_TOLD = 20
 """Maximum number of bad lines of one log that are printed."""
 _BYTES_ALONE = 1 << 20
-"""Larger files are checked by one process on each core, because one process would take seconds."""
+"""Size in bytes above which one process for each core checks a file. A single process would take seconds."""
 
 
 @dataclass(kw_only=True)
@@ -36,7 +36,7 @@ class Options(JsonFlag):
     """Options of `octofold verify`."""
 
     files: list[Path] = argument(
-        "FILE", "replay file, play log, or folder that holds replays, logs or both", words="+"
+        "FILE", "replay file, play log, or folder that contains replays, logs or both", words="+"
     )
 
 
@@ -46,32 +46,32 @@ class _Checked:
 
     file: Path
     noun: str
-    """`game` or `line`: the kind of its records."""
+    """Kind of the records: `game` or `line`."""
     records: int = 0
     moves: int = 0
     wrong: int = 0
-    """Records that are wrong."""
+    """Number of wrong records."""
     problem: str = ""
-    """The fault of the file in one line; empty if all records are correct."""
+    """What is wrong with the file, in one line; empty if all records are correct."""
     verdict: str = ""
     """The result in one line if all records are correct; otherwise empty."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
-        """Check the records with `check`, count and print the wrong ones; `check` returns the verdict."""
+        """Call `check`, which counts the records, prints the wrong ones and returns the verdict."""
         try:
             verdict = check(self)
         except (LogError, ReplayError, EvaluationError, OSError) as error:
             self.problem = describe(error)
             if self.records:
                 print(f"octofold: {self.problem}", file=sys.stderr)
-                self.problem = f"{self.file} cannot be read beyond {counted(self.records, self.noun)}"
+                self.problem = f"{self.file} cannot be read after {counted(self.records, self.noun)}"
                 self.problem += f"; {self._summary()}" if self.wrong else ""
         else:
             self.problem, self.verdict = (self._summary(), "") if self.wrong else ("", verdict)
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields for programs."""
+        """Return the fields for `--json`."""
         return {
             "file": str(self.file),
             "games": self.records if self.noun == "game" else None,
@@ -103,7 +103,7 @@ def verify(options: Options) -> None:
 
 
 def _check(path: Path) -> Iterator[_Checked]:
-    """Check the records of a file or folder, and print the faults of each on standard error."""
+    """Yield the result of each file of a path, and print its wrong records on standard error."""
     if not path.is_dir() and is_log(path):
         yield _Checked(path, "line").run(_check_log)
         return
@@ -153,7 +153,7 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a `map` that calls its function in one process on each core, a few calls ahead."""
+    """Yield a variant of `map` that works ahead in one process for each core."""
     if cores == 1:
         yield map
         return
@@ -173,18 +173,20 @@ def _spread(cores: int) -> Iterator[Spread]:
         try:
             yield spread
         except BrokenProcessPool:
-            raise EvaluationError("a process that checked games was killed; is memory short?") from None
+            raise EvaluationError(
+                "a process that checked games was killed; the machine may be short of memory"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 COMMAND = Command(
     "verify",
-    "check the records of games against the rules",
-    "Replays every game with an independent implementation of the rules, and checks each "
-    "move, each new tile, the score and the final board. Checks the unfinished games of a folder as far "
-    "as they go. Checks every line of play logs: its form, that the move is legal, and that the new "
-    "tile's cell is empty after it. Exits with 0 if all records are correct, and with 1 otherwise.",
+    "check replays and play logs against the rules",
+    "Plays every game again with an independent implementation of the rules, and checks each "
+    "move, each new tile, the score and the final board. Checks the unfinished games of a folder up to "
+    "their last move. Checks every line of play logs: its form, whether the move is legal, and whether the "
+    "new tile's cell is empty after the move. Exits with 0 if all records are correct, and with 1 otherwise.",
     Options,
     verify,
     examples=(

@@ -45,10 +45,10 @@ class Judge:
     """Maximum number of boards for one call of `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
     all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
-    """The player's `TileValuingPlayer.tile_values`; None if it has none."""
+    """The player's method `TileValuingPlayer.tile_values`; None if it has no such method."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the board's value after each new tile, as `TileValuingPlayer.tile_values`: `[N, 2, 16]`."""
+        """Return the boards' values after each new tile, `[N, 2, 16]`, as `TileValuingPlayer` does."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
@@ -60,7 +60,7 @@ class Judge:
         return values
 
     def _board_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Return the value of the best move on `[N, 16]` boards, at least 0; 0 if the game is over: `[N]`."""
+        """Return the value of the best move on each board: `[N]`, at least 0, and 0 if the game is over."""
         legal = legal_moves(boards)
         worth = np.zeros(len(boards))
         running = np.flatnonzero(legal.any(axis=1) & (boards.max(axis=1, initial=0) <= self.largest_exponent))
@@ -119,5 +119,7 @@ def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) ->
     answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
-    is_known = np.isfinite(worth).any(axis=1, keepdims=True)  # a table may give a move without values
+    is_known = np.isfinite(worth).any(
+        axis=1, keepdims=True
+    )  # an endgame table may give a move without values
     return Opinion(answers.moves, np.where(is_known, worth, 0).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Local players. They run in this process and are named by specs such as `expectimax:depth=2`."""
+"""Local players, which run in this process. A spec such as `expectimax:depth=2` selects one."""
 
 import hashlib
 import json
@@ -32,13 +32,13 @@ class LocalContender:
         _check(player)
         own = getattr(player, "sha256", None)
         self.player = player
-        self.names_itself = own is not None
-        """Whether the player has its own digest, and therefore also a complete name."""
+        self.has_own_digest = own is not None
+        """Whether the player has an attribute `sha256`. If so, its name includes its options."""
         self.package_version = package_version
         self.spec = spec
         # Computed before the games, because a player may learn or cache something in them.
         self.sha256: str | None = source_digest(player) if own is None else own
-        """The player's own digest, or that of its source and options; None if unknown."""
+        """The player's own digest, or the digest of its source and options; None if unknown."""
         # The name of a player without its own digest may leave out its options.
         self.title = spec if own is None and ":" in spec else player.name
 
@@ -63,12 +63,14 @@ Contender = ServedModel | LocalContender
 
 
 def source_digest(player: object) -> str | None:
-    """Return the SHA-256 of the source of a player's modules and of its attributes, in hexadecimal.
+    """Return the SHA-256 of a player's source code and attributes, in hexadecimal.
 
-    The modules are those of its class and of the bases of the class. Other files that they use do not count.
+    The source code is that of the modules of its class and of the base classes. Other files that these
+    modules use do not count.
 
     Returns:
-        None if a module has no source, or an attribute is neither text, a number, a path, nor made of these.
+        The digest; None if a module has no source, or if an attribute does not consist of texts, numbers and
+        paths.
     """
     kinds = type(player).__mro__
     modules = {kind.__module__: None for kind in kinds if kind.__module__ not in sys.stdlib_module_names}
@@ -99,7 +101,7 @@ def _check(player: object) -> None:
 
 
 def local_player(spec: str) -> LocalContender:
-    """Load the player of a spec, see `octofold_game.player_specs`.
+    """Load the player of a spec; `octofold_game.player_specs` describes specs.
 
     Raises:
         UsageError: the player or an option is unknown, or a value is invalid.
@@ -115,6 +117,6 @@ def local_player(spec: str) -> LocalContender:
 
 
 def is_spec(text: str) -> bool:
-    """Return whether a text names a local player. With a version, such as `ntuple:2`, it names a model."""
+    """Return whether a text is the spec of a local player; `ntuple:2`, for example, names a model version."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names

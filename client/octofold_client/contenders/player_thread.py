@@ -15,16 +15,17 @@ from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted
 
 BOARDS_AT_ONCE = 32
-"""Maximum number of boards in a slice. A search of many boards may take minutes, and stops between slices."""
+"""Maximum number of boards in a slice. A search of many boards may take minutes, and can stop only between
+slices."""
 _SLICE_SECONDS = 3.0
-"""Time limit for a slice. Slower slices become smaller, but each core keeps a board. They do not shrink
-sooner, because a network takes longer for each board of a small slice."""
+"""Target time of a slice. After a slower slice, the next one has half as many boards, but at least one for
+each core. The target is not shorter, because a network takes more time per board in small slices."""
 
 
 class PlayerThread:
-    """A local player as a `MoveSource` of an evaluation, with its own thread; a context manager.
+    """A local player as a `MoveSource`, with its own thread; a context manager.
 
-    Leaving the block stops the player after the current slice. `clock` measures slices, in seconds.
+    Leaving the block stops the player after the current slice. `clock` returns the time in seconds.
     """
 
     def __init__(self, contender: LocalContender, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,7 +40,7 @@ class PlayerThread:
         """Return None, because no server is involved."""
 
     def ask(self, boards: NDArray[np.uint8]) -> "ThreadMoves":
-        """Begin to choose moves for boards `[N, 16]`, and return at once."""
+        """Start choosing moves for boards `[N, 16]`, and return at once."""
         return ThreadMoves(self._thread.submit(self._answer, boards))
 
     def __enter__(self) -> Self:

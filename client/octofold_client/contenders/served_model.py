@@ -1,7 +1,8 @@
 """The models of a server as players, and the selection of a version.
 
-Selection happens once, before the work starts. So a misspelled name fails early, with a list of the known
-names. One version plays all games of an evaluation, even if a newer one is published in the meantime.
+A version is selected once, before the work starts. A misspelled name therefore fails early, with a list of
+the known names. One version plays all games of an evaluation, even if a newer one is published in the
+meantime.
 """
 
 import time
@@ -20,8 +21,8 @@ from octofold_client.rpc.client import Client
 from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
 
-LOAD_SECONDS = 300.0
-"""Time limit for loading a player. The server hashes its tables, which may have gigabytes."""
+LOAD_TIMEOUT_SECONDS = 300.0
+"""Timeout for loading a player. The server hashes the player's tables, which may have gigabytes."""
 
 FIRST_BOARD = np.array([[1, 1, *[0] * 14]], np.uint8)
 
@@ -45,12 +46,12 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of the model vote, instead of averaging; true for a network without a card."""
+        """Whether the views of a board vote, instead of being averaged; True for a network without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
     def value_unit(self) -> str:
-        """Unit of a player's values of moves, or of a network's values of boards; empty without values."""
+        """Unit in which a player values moves or a network values boards; empty without values."""
         return (self.version.card and self.version.card.value_unit) or ""
 
     @property
@@ -69,10 +70,10 @@ class ServedModel:
         return self.version.precision, short_digest(self.sha256)
 
     def check(self, answer: NextMoves) -> NextMoves:
-        """Return the answer if this version's files made it.
+        """Return the answer if it was computed with the files of this version.
 
         Raises:
-            OtherEvaluation: other files of the same name and version made the answer.
+            OtherEvaluation: the answer was computed with other files of the same name and version.
         """
         if (answer.precision, answer.digest) == self._made_by:
             return answer
@@ -97,7 +98,7 @@ class ServedSource:
 
 
 class RemotePlayer:
-    """Implements `octofold_game.player.Player` with one call to a server for each batch."""
+    """A served model as an `octofold_game.player.Player`. It makes one call for each batch of boards."""
 
     def __init__(self, client: Client, name: str = "") -> None:
         self.name = name or client.target
@@ -115,19 +116,19 @@ class RemotePlayer:
 def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
-    """Return the models of a server, after loading the player `name` if the server loads it on demand.
+    """Load the player `name` if the server loads it on demand, and return the models of the server.
 
     Args:
         client: the client of the server.
         models: the models that the server has reported.
         name: the name of a model.
         version: version of the model; empty for the newest.
-        on_wait: called once with the name of the player, if it must be loaded.
+        on_wait: called with the name of the player if it must be loaded.
 
     Raises:
         Unavailable: the player was not loaded in time.
     """
-    end = time.monotonic() + LOAD_SECONDS
+    end = time.monotonic() + LOAD_TIMEOUT_SECONDS
     if _is_unloaded(models, name, version):
         on_wait(name)
     while _is_unloaded(models, name, version):
@@ -181,7 +182,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
         newest = model.newest_ready
         if newest is None:
             reasons = "; ".join(_state(known) for known in model.versions)
-            raise UnknownModel(f"no version of {model.name} is ready: {reasons or 'it has none'}")
+            raise UnknownModel(f"no version of {model.name} is ready: {reasons or 'it has no versions'}")
         return ServedModel(model.name, newest)
     for known in model.versions:
         if known.version == version and known.ready:

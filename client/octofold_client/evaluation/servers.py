@@ -13,7 +13,7 @@ from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldErro
 from octofold_client.evaluation.lockstep import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
-from octofold_client.rpc.client import SLICE_SECONDS, Client
+from octofold_client.rpc.client import POLL_SECONDS, Client
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
@@ -83,7 +83,7 @@ class Servers:
                 print(f"retrying for {self._patience_seconds:g} s: {missing[0][1]}", file=sys.stderr)
             while not self._answering and time.monotonic() < end:
                 self._while_waiting()
-                time.sleep(SLICE_SECONDS)
+                time.sleep(POLL_SECONDS)
                 missing = self._ask(clients)
             if len(missing) > 1 and not self._answering:
                 reasons = "; ".join(str(reason) for _, reason in missing)

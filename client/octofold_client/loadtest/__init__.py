@@ -1,1 +1,1 @@
-"""Measures throughput and latency of a server with closed and open loops from several processes."""
+"""Load tests: measures throughput and latency of servers in closed and open loops, from several processes."""

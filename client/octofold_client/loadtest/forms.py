@@ -1,4 +1,4 @@
-"""The forms of calls for moves: unary, packed and streamed. A failed call is not sent again."""
+"""The forms of calls for moves: unary, packed and streamed. Failed calls are not retried."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
 FORMS = ("unary", "packed", "stream")
 MOST_BOARDS = 65_536
-"""Maximum number of boards in a call. A server with default options refuses more."""
-CONNECT_SECONDS, CLOSE_SECONDS = 10.0, 1.0
+"""Maximum number of boards in a call. A server with default options rejects larger calls."""
+CONNECT_TIMEOUT_SECONDS, CLOSE_TIMEOUT_SECONDS = 10.0, 1.0
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form of call, such as `packed` of 16 boards."""
+    """A form of calls, such as `packed` with 16 boards per call."""
 
     name: str
     boards: int = 1
@@ -44,7 +44,9 @@ class Form:
         """
         name, colon, boards = text.partition(":")
         if name == "oip":
-            raise WrongValue("Triton's perf_analyzer loads the Open Inference Protocol")
+            raise WrongValue(
+                "there is no form oip: for the Open Inference Protocol, use Triton's perf_analyzer"
+            )
         if name not in FORMS:
             raise WrongValue(f"the form must be one of {', '.join(FORMS)}, such as packed:16, got {text}")
         number = whole_number(boards) if colon else 1
@@ -62,7 +64,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Task:
-    """The kind of calls that make a load."""
+    """The kind of calls that a load consists of: server, model, form and boards."""
 
     target: str
     model: str
@@ -75,7 +77,7 @@ class Task:
 
 
 class CallFailed(Exception):
-    """Raised when a call failed; `code` is the name of its gRPC status."""
+    """A call failed; `code` is the name of its gRPC status."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -83,15 +85,16 @@ class CallFailed(Exception):
 
 
 Ask = Callable[[Boards], Awaitable[object]]
-"""Makes one call for boards `[N, 16]`. Returns when it is answered, or raises `CallFailed`."""
+"""Function that makes one call for boards `[N, 16]`. It returns when the call is answered, or raises
+`CallFailed`."""
 
 
 @asynccontextmanager
 async def connect(task: Task) -> AsyncIterator[Ask]:
-    """Yield a function that makes the calls of a task over one connection, any number at a time."""
+    """Yield a function that makes the calls of a task over one connection, any number at the same time."""
     async with asyncio_channel(task.target, task.credentials) as channel:
         with suppress(TimeoutError):  # the calls will report the reason
-            async with asyncio.timeout(min(CONNECT_SECONDS, task.timeout_seconds)):
+            async with asyncio.timeout(min(CONNECT_TIMEOUT_SECONDS, task.timeout_seconds)):
                 await channel.channel_ready()
         octofold = OctofoldServiceStub(channel)
         if task.form.name == "unary":
@@ -107,34 +110,34 @@ async def connect(task: Task) -> AsyncIterator[Ask]:
 
 
 async def _one_call(
-    method: Any, question: Callable[[Task, Boards], Message], task: Task, boards: Boards
+    method: Any, request_of: Callable[[Task, Boards], Message], task: Task, boards: Boards
 ) -> object:
     try:
         return await method(
-            question(task, boards), timeout=task.timeout_seconds, metadata=task.credentials.metadata
+            request_of(task, boards), timeout=task.timeout_seconds, metadata=task.credentials.metadata
         )
     except grpc.aio.AioRpcError as error:
         raise _failure(error) from None
 
 
 class _Stream:
-    """One stream for all calls. It begins with the first call, and again if it has ended."""
+    """One stream that carries all calls. The first call opens it; if it ends, the next call reopens it."""
 
     def __init__(self, method: Any, task: Task) -> None:
         self._method, self._task = method, task
         self._ids = count()
         self._open: dict[int, asyncio.Future[object]] = {}
-        self._questions: asyncio.Queue[pb.StreamNextMovesRequest | None] = asyncio.Queue()
+        self._requests: asyncio.Queue[pb.StreamNextMovesRequest | None] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
 
     async def ask(self, boards: Boards) -> object:
         if self._reading is None or self._reading.done():
-            self._questions = asyncio.Queue()
-            self._reading = asyncio.create_task(self._read_answers(self._questions))
+            self._requests = asyncio.Queue()
+            self._reading = asyncio.create_task(self._read_answers(self._requests))
         number, seconds = next(self._ids), self._task.timeout_seconds
         answer = self._open[number] = asyncio.get_running_loop().create_future()
         request = _many_boards(self._task, boards)
-        self._questions.put_nowait(pb.StreamNextMovesRequest(id=number, request=request))
+        self._requests.put_nowait(pb.StreamNextMovesRequest(id=number, request=request))
         try:
             async with asyncio.timeout(seconds):
                 return await answer
@@ -146,18 +149,18 @@ class _Stream:
 
     async def close(self) -> None:
         if self._reading is not None:
-            self._questions.put_nowait(None)
-            await asyncio.wait([self._reading], timeout=CLOSE_SECONDS)
+            self._requests.put_nowait(None)
+            await asyncio.wait([self._reading], timeout=CLOSE_TIMEOUT_SECONDS)
             self._reading.cancel()
             await asyncio.wait([self._reading])
 
-    async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest | None]) -> None:
-        async def asking() -> AsyncIterator[pb.StreamNextMovesRequest]:
-            while (question := await questions.get()) is not None:
-                yield question
+    async def _read_answers(self, requests: asyncio.Queue[pb.StreamNextMovesRequest | None]) -> None:
+        async def sent() -> AsyncIterator[pb.StreamNextMovesRequest]:
+            while (request := await requests.get()) is not None:
+                yield request
 
         try:
-            async for message in self._method(asking(), metadata=self._task.credentials.metadata):
+            async for message in self._method(sent(), metadata=self._task.credentials.metadata):
                 answer = self._open.get(message.id)
                 if answer is None or answer.done():  # the caller no longer waits
                     continue
@@ -170,7 +173,7 @@ class _Stream:
         except grpc.aio.AioRpcError as error:
             ended = _failure(error)
         finally:
-            questions.put_nowait(None)  # gRPC awaits the next question even of a call that has ended
+            requests.put_nowait(None)  # gRPC awaits the next request even if the call has ended
         for answer in self._open.values():
             if not answer.done():
                 answer.set_exception(ended)

@@ -15,7 +15,7 @@ PRECISION_BITS = 9
 
 
 class Histogram:
-    """Counts of integers, here microseconds. Count, mean and maximum are exact.
+    """A histogram of non-negative integers, here microseconds. Count, mean and maximum are exact.
 
     Gil Tene, HdrHistogram, https://hdrhistogram.github.io/HdrHistogram/
     """
@@ -41,7 +41,7 @@ class Histogram:
         return self.sum / self.count if self.count else None
 
     def percentile(self, percent: float) -> int | None:
-        """Return the smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
+        """Return the value that `percent` of the values do not exceed, rounded up by at most 1 part in 256.
 
         `percent` is above 0 and at most 100. Returns None without values.
         """
@@ -54,7 +54,7 @@ class Histogram:
         return None
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the largest possible value and the count of each bucket that is not empty, in order."""
+        """Return the largest possible value and the count of each non-empty bucket, in rising order."""
         return sorted(self._counts.items())
 
 

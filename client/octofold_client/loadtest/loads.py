@@ -1,7 +1,7 @@
 """Generates the load in one process: closed and open loops on an event loop.
 
-All times are on the clock of the event loop: `time.monotonic`, which all processes of a machine share, unless
-the loop has its own clock.
+All times are read from the clock of the event loop. By default, this is `time.monotonic`, which all processes
+of a machine share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
 LATE_SECONDS = 0.001
-"""A call of an open loop counts as late if it is sent later than this after its intended time."""
+"""A call of an open loop counts as late if it is sent more than this time after its intended time."""
 PAUSE_SECONDS = 0.1
 """Pause of a closed loop's caller after a failure, so that it does not flood the server."""
 
@@ -68,9 +68,9 @@ class Share:
     processes: int = 1
 
     def send_times(self, rate: float) -> Iterator[float]:
-        """Yield the times of this process's calls. `rate` is the rate of all processes together.
+        """Yield the intended times of this process's calls. `rate` is the rate of all processes together.
 
-        Their calls alternate. During the ramp, the rate grows linearly from 0.
+        The processes take turns. During the ramp, the rate grows linearly from 0.
         """
         for number in count(self.process, self.processes):
             on_ramp = rate * self.ramp_seconds / 2
@@ -137,7 +137,8 @@ class Counts:
 
 
 Windows = Generator[Counts, None, None]
-"""Yields the counts of the ramp and then of each window, at its end. Closing the generator ends the load."""
+"""Generator that yields the counts of the ramp and then of each window, at its end. Closing it ends the
+load."""
 
 
 async def generate(
@@ -213,7 +214,7 @@ class _Caller:
         return counts
 
     def boards(self, number: int) -> Iterator[Boards]:
-        """Yield the boards of one call after the other for loop number `number`, without end."""
+        """Yield the boards of each call of loop `number`, without end."""
         # The golden ratio spreads the starting places evenly for any number of loops.
         for call in count(int(number * 0.618034 * len(self._boards))):
             yield self._boards[call % len(self._boards)]

@@ -17,13 +17,13 @@ from octofold_client.loadtest.loads import per_second
 from octofold_client.loadtest.result import LoadTest, StepResult, name_of
 
 _PANELS = (50.0, 90.0, 99.0)
-"""The percentiles that are drawn, besides that of a limit."""
+"""Percentiles that are drawn, besides the percentile of a limit."""
 _INCHES = 1.75
-"""Height of a panel."""
+"""Height of a panel in inches."""
 
 
 def draw(test: LoadTest, folder: Path) -> list[str]:
-    """Save latency against load, and return the names of the files.
+    """Save the picture of latency against load, and return the names of the files.
 
     The load is the number of callers of closed loops, or the offered rate of open loops.
 
@@ -35,8 +35,8 @@ def draw(test: LoadTest, folder: Path) -> list[str]:
 
 
 def latency_against_load(test: LoadTest) -> Figure:
-    """A panel for each percentile, and for that of the limit."""
-    # A search begins with a closed loop, which does not belong to the curve of its rates.
+    """Return a figure with a panel for each percentile, including the percentile of the limit."""
+    # A search begins with a closed loop, which does not belong on the curve of its rates.
     steps = [step for step in test.steps if step.calls and (test.limit is None or step.loop == "open")]
     is_closed = all(step.loop == "closed" for step in steps)
     percentiles = sorted({*_PANELS, *([test.limit.percentile] if test.limit is not None else [])})
@@ -48,7 +48,7 @@ def latency_against_load(test: LoadTest) -> Figure:
         axes.plot(*np.array(points or [(np.nan, np.nan)]).T, "o-", markersize=4, color=series_color(0))
         if test.limit is not None and percentile == test.limit.percentile:
             axes.axhline(test.limit.milliseconds, color=INK, linestyle=":", linewidth=1)
-        title = f"latency of {percentile:g}% of the calls in ms, at most ({name})"
+        title = f"latency in ms that {percentile:g}% of the calls do not exceed ({name})"
         axes.set_title(title, fontsize="small", loc="left")
         axes.set_yscale("log")
         # A label for every step of a decade would overlap with the next one.
@@ -58,7 +58,7 @@ def latency_against_load(test: LoadTest) -> Figure:
         axes.grid()
     panels[-1].set_xscale("log", base=2 if is_closed else 10)
     panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: per_second(value)))
-    panels[-1].set_xlabel("callers, each of which waits for its answer" if is_closed else "offered calls/s")
+    panels[-1].set_xlabel("callers, each waiting for its answer" if is_closed else "offered calls/s")
     return figure
 
 

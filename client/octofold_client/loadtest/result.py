@@ -1,4 +1,4 @@
-"""The result of a load test, which docs/loadtest.md describes field by field, and the tables made from it."""
+"""The result of a load test, and the tables made from it. docs/loadtest.md describes each field."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING = 3
-"""Number of consecutive windows that must agree. The figures are computed from them."""
+"""Number of consecutive windows that must agree to end a step. The figures of the step are computed from its
+last windows of this number."""
 WITHIN = 0.10
-"""Allowed difference of each window from the average of all, as a share of the average."""
+"""Windows agree if each differs from their average by at most this share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
-"""Limits of a process's CPU share, and of the shares of late and of sent calls. Beyond them, the client is
-too slow."""
+"""The client is too slow if a process uses more than the first share of a core, if more than the second share
+of the calls is late, or if less than the third share of the calls is sent."""
 
 
 class Limit(Struct):
@@ -33,19 +34,20 @@ class Limit(Struct):
     """The percentile, above 0; 100 is the maximum."""
     milliseconds: float
     highest_rate: float | None = None
-    """The result of a search; None if no rate keeps the limit, or if the search has not ended."""
+    """The highest rate that the search found, in calls per second; None if no rate keeps the limit, or if the
+    search has not ended."""
 
     def __str__(self) -> str:
         return f"p{self.percentile:g} of {self.milliseconds:g} ms"
 
     def is_kept_by(self, counts: Counts) -> bool:
-        """Whether the latencies are within the limit."""
+        """Return whether the latencies of these calls are within the limit."""
         value = counts.latencies.percentile(self.percentile)
         return value is not None and value <= self.milliseconds * 1e3
 
 
 class StepResult(Struct, kw_only=True):
-    """The figures of a step."""
+    """The figures of a step, which measures one load."""
 
     loop: Literal["closed", "open"]
     concurrency: int | UnsetType = UNSET
@@ -68,7 +70,8 @@ class StepResult(Struct, kw_only=True):
     holds: bool | None
     warnings: list[str]
     histogram_us: list[tuple[int, int]]
-    """The histogram of latencies: the largest microsecond and the number of calls of each bucket."""
+    """Histogram of latencies: for each bucket, its largest latency in microseconds and its number of
+    calls."""
 
     @classmethod
     def of(
@@ -80,14 +83,14 @@ class StepResult(Struct, kw_only=True):
         *,
         complete: bool,
     ) -> StepResult:
-        """The figures of a step with at least one window.
+        """Compute the figures of a step that has at least one window.
 
         Args:
             load: the load.
             windows: the counts of each window.
             counters: the server's counters before the first window and after each one.
-            limit: limit of a search.
-            complete: whether the windows agreed or reached their maximum number.
+            limit: limit of a search; None for a sweep.
+            complete: whether the step was measured to its end; False if Ctrl-C or a failure ended it.
         """
         counts = Counts.of_windows(windows[-AGREEING:])
         server = Split.between(counters[max(0, len(counters) - 1 - AGREEING)], counters[-1])
@@ -142,7 +145,7 @@ class StepResult(Struct, kw_only=True):
 
     @property
     def line(self) -> str:
-        """One line for progress."""
+        """One line that reports the step while the test runs."""
         parts = [
             f"{self.name}: {per_second(self.calls_per_second)} calls/s",
             f"{per_second(self.boards_per_second)} boards/s",
@@ -185,16 +188,16 @@ class LoadTest(Struct, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Model, version and form."""
+        """Model, version and form of the calls."""
         return f"{self.model} version {self.version}, {self.form}"
 
     def write(self, folder: Path) -> None:
-        """Write the result file."""
+        """Write `loadtest.json` into the folder."""
         write_text(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
 
 
 def agree(windows: Sequence[Counts]) -> bool:
-    """Whether the last three windows agree in rate and in average latency."""
+    """Return whether the last three windows agree in rate and in average latency."""
     last = windows[-AGREEING:]
     figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]
     averages = [sum(values) / AGREEING for values in figures]
@@ -205,14 +208,14 @@ def agree(windows: Sequence[Counts]) -> bool:
 
 
 def _signs_of_a_slow_client(load: Load, counts: Counts) -> list[str]:
-    """What shows that the client was too slow for the load; empty if it was not."""
+    """Return the signs that the client was too slow for the load; empty if it was fast enough."""
     late_ms = LATE_SECONDS * 1e3
     signs = {
         f"one of its processes uses over {BUSY_SHARE:.0%} of a core": _busiest(counts) > BUSY_SHARE,
         f"over {LATE_SHARE:.0%} of the calls were sent more than {late_ms:g} ms late": (
             counts.late > LATE_SHARE * counts.sent
         ),
-        f"less than {SENT_SHARE:.0%} of the calls were sent": _is_behind(load, counts),
+        f"fewer than {SENT_SHARE:.0%} of the calls were sent": _is_behind(load, counts),
     }
     return [sign for sign, is_seen in signs.items() if is_seen]
 
@@ -223,17 +226,17 @@ def _is_behind(load: Load, counts: Counts) -> bool:
 
 
 def _busiest(counts: Counts) -> float:
-    """CPU time over wall time of the busiest process."""
+    """Return CPU time over wall time of the busiest process."""
     return max(counts.cpu_ns.values(), default=0) / 1e9 / counts.seconds
 
 
 def name_of(percentile: float) -> str:
-    """The name of a percentile in `latency_ms`, such as "p99" or "max"."""
+    """Return the name of a percentile in `latency_ms`, such as "p99" or "max"."""
     return "max" if percentile == 100 else f"p{percentile:g}"
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Average, percentiles with that of the limit, and maximum by name; None without answered calls."""
+    """Return the average and the percentiles by name, including that of the limit; None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
@@ -245,8 +248,8 @@ def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None
 def _outside_ms(counts: Counts, server: Split | None) -> float | None:
     """Return the average latency outside the server: network, gRPC on both sides, delay of late calls.
 
-    None if the server does not report its time, or if the difference is negative. It can be negative with few
-    calls, because only one side counts some calls at the edges of the windows.
+    Return None if the server does not report its times, or if the difference is negative. It can be negative
+    with few calls, because client and server may count a call at the edge of a window in different windows.
     """
     average = _ms(counts.latencies.mean)
     if average is None or server is None:
@@ -260,7 +263,7 @@ def _ms(microseconds: float | None) -> float | None:
 
 
 def _latency_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a row for each step: rates and latencies in milliseconds."""
+    """Return headings, then a row for each step: rates, and latencies in milliseconds."""
     names = [name_of(percent) for percent in (*PERCENTILES, 100.0)]
     rows = [["load", "offered/s", "calls/s", "boards/s", *names]]
     for step in test.steps:
@@ -271,7 +274,7 @@ def _latency_rows(test: LoadTest) -> list[list[str]]:
 
 
 def _split_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a row for each step: the average call's time and where it was spent."""
+    """Return headings, then a row for each step: the time of the average call, and where it was spent."""
     rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
         server = step.server
@@ -290,14 +293,14 @@ def _split_rows(test: LoadTest) -> list[list[str]]:
 
 
 def remarks(test: LoadTest) -> list[str]:
-    """Return one sentence for each remark: the result of the search, errors by code, and warnings."""
+    """Return the remarks, a sentence each: the result of the search, errors by code, and warnings."""
     found = []
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate
         found.append(
             f"no tested rate keeps the limit {test.limit}"
             if rate is None
-            else f"{per_second(rate)} calls/s is the highest rate found that keeps {test.limit}: "
+            else f"{per_second(rate)} calls/s is the highest rate found that keeps the limit {test.limit}: "
             f"{per_second(rate * test.boards_a_call)} boards/s"
         )
     if not test.finished:
@@ -306,14 +309,14 @@ def remarks(test: LoadTest) -> list[str]:
     for step in test.steps:
         if step.errors:
             codes = ", ".join(f"{code} {count:,}" for code, count in step.errors.items())
-            found.append(f"{step.name}: errors: {codes}; the last: {step.last_error}")
+            found.append(f"{step.name}: errors: {codes}; last error: {step.last_error}")
         for warning in step.warnings:
             warnings.setdefault(warning, []).append(step.name)
     return found + [f"{', '.join(loads)}: {warning}" for warning, loads in warnings.items()]
 
 
 def tables(test: LoadTest) -> str:
-    """The two tables and the remarks as Markdown."""
+    """Return the two tables and the remarks as Markdown."""
     parts = [
         f"**{test.title}: calls, boards, and latencies in milliseconds**",
         "\n".join(aligned(_latency_rows(test))),

@@ -12,19 +12,24 @@ from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
-"""The search ends when the lowest failed rate is at most this many times the highest good rate."""
+"""The search ends when the lowest rate that failed is at most this multiple of the highest rate that kept the
+limit."""
 FARTHEST = 1024
 """The search gives up below the first rate divided by this number."""
 
 
 @dataclass(frozen=True)
 class LoadTestRun:
-    """One run of `test`, which writes all windows into `folder`, even after an error or Ctrl-C."""
+    """One run of a load test. Each step is added to `test`, even after an error or Ctrl-C.
+
+    `test` is written into `folder` after every complete step.
+    """
 
     test: LoadTest
     folder: Path
     generate: Callable[[Load, float, float], Windows]
-    """Generates a load with a ramp and windows of these seconds, as `workers.load_windows` does."""
+    """Function that generates a load, given the seconds of its ramp and of a window, as
+    `workers.load_windows` does."""
     read_counters: Callable[[], ServerCounters | None]
     display: Display
 
@@ -57,12 +62,12 @@ class LoadTestRun:
         """Measure a load until three windows agree, or for the maximum number of windows.
 
         In a search, three windows in a row that exceed the limit end the step. Without a limit, the step
-        continues while calls wait and no call has ended in the last windows, which show nothing about the
-        server.
+        continues while calls are waiting and none has ended in the last windows, because such windows show
+        nothing about the server.
 
         Args:
             load: the load.
-            steps: number of steps; None if it is unknown.
+            steps: number of steps of the test; None if unknown.
         """
         test, complete = self.test, False
         # The first step of a search only shows at which rate to begin.

@@ -1,7 +1,7 @@
 """Reads the server's counters: how long its calls spent in the queue, in the model and elsewhere.
 
-The counters come over the Open Inference Protocol from the port under load. They include the calls of other
-clients.
+The counters are read over the Open Inference Protocol, from the port under load. They include the calls of
+other clients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from octofold_client.rpc.channels import OPTIONS
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of, is_name
 
-ASK_SECONDS = 5.0
+READ_TIMEOUT_SECONDS = 5.0
 
 
 class ServerCounters(NamedTuple):
@@ -63,7 +63,8 @@ class Split:
 class ServerStatistics(ExitStack):
     """Reads the counters of one model version, summed over the servers of a target; a context manager.
 
-    Each address has its own connection. The servers behind one name cannot be read one by one.
+    Each address has its own connection. If an address is a DNS name of several servers, `read` returns None,
+    because they cannot be read one by one.
     """
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
@@ -71,17 +72,19 @@ class ServerStatistics(ExitStack):
         addresses = addresses_of(target)
         if any(map(is_name, addresses)):
             addresses = ()
-        channels = [self.enter_context(credentials.channel(grpc, each, OPTIONS)) for each in addresses]
+        channels = [self.enter_context(credentials.channel(grpc, address, OPTIONS)) for address in addresses]
         self._asks = [GRPCInferenceServiceStub(channel).ModelStatistics for channel in channels]
         self._request = oip.ModelStatisticsRequest(name=model, version=version)
         self._metadata = credentials.metadata
 
     def read(self) -> ServerCounters | None:
-        """Return the current counters; None if a server does not report them in time."""
+        """Return the current counters; None if a server does not report them before the timeout."""
         found = []
         for ask in self._asks:
             try:
-                (stats,) = ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata).model_stats
+                (stats,) = ask(
+                    self._request, timeout=READ_TIMEOUT_SECONDS, metadata=self._metadata
+                ).model_stats
             except (grpc.RpcError, ValueError):
                 return None
             calls, batches = stats.inference_stats, (stats.inference_count, stats.execution_count)

@@ -18,10 +18,10 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.forms import Task, connect
 from octofold_client.loadtest.loads import Counts, Load, Share, Windows, generate, punctual_loop
 
-SLICE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 HEAD_START_SECONDS = 0.05
-"""Time between the order to begin and the beginning, so that all processes begin together."""
-STOP_SECONDS = 5.0
+"""Time between the start message and the start of the load, so that all processes start together."""
+STOP_TIMEOUT_SECONDS = 5.0
 
 
 def load_windows(
@@ -45,13 +45,13 @@ def load_windows(
     def receive() -> list[Any]:
         received = []
         for pipe, process in workers:
-            while_waiting()  # also if counts arrive faster than the slices end
-            while not pipe.poll(SLICE_SECONDS):
+            while_waiting()  # also if counts arrive in less than a poll's time
+            while not pipe.poll(POLL_SECONDS):
                 while_waiting()
             try:
                 received.append(pipe.recv())
             except (EOFError, ConnectionResetError):
-                process.join(STOP_SECONDS)
+                process.join(STOP_TIMEOUT_SECONDS)
                 raise LoadTestError(
                     f"a load-generating process ended with exit code {process.exitcode}"
                 ) from None
@@ -63,7 +63,7 @@ def load_windows(
         receive()  # all are connected
         begin = time.monotonic() + HEAD_START_SECONDS
         for number, (pipe, _) in enumerate(workers):
-            with suppress(OSError):  # it ended, which `receive` reports
+            with suppress(OSError):  # the process ended, which `receive` reports
                 pipe.send(Share(load, begin, ramp_seconds, window_seconds, number, processes))
         while True:
             yield Counts.of_processes(receive())
@@ -71,7 +71,7 @@ def load_windows(
         for pipe, _ in workers:
             pipe.close()
         for _, process in workers:
-            process.join(STOP_SECONDS)
+            process.join(STOP_TIMEOUT_SECONDS)
             process.kill()
             process.join()
             process.close()
@@ -82,8 +82,8 @@ def _start(task: Task) -> tuple[Connection, Any]:
     context = get_context("spawn")  # a forked process cannot use gRPC
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, task), daemon=True)
-    # Ctrl-C goes to every process of the terminal; only this process must react to it. The tracker must
-    # start first: it starts with our first process otherwise, and unblocks the signal.
+    # Ctrl-C goes to every process of the terminal; only this process must react to it. The resource tracker
+    # must start first. Otherwise, it starts with our first process and unblocks the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -96,7 +96,8 @@ def _start(task: Task) -> tuple[Connection, Any]:
 
 def _work(pipe: Connection, task: Task) -> None:
     """Run in each process: generate a load until the pipe closes."""
-    # Every process would log a lost server and disturb the progress. The result counts the failed calls.
+    # Otherwise, every process would log a lost server into the progress display. The result counts failed
+    # calls.
     logging.getLogger("octofold_client").addHandler(logging.NullHandler())
     with suppress(EOFError, OSError), asyncio.Runner(loop_factory=punctual_loop) as runner:
         runner.run(_generate(pipe, task))
@@ -117,6 +118,6 @@ async def _generate(pipe: Connection, task: Task) -> None:
         pipe.send("connected")
         share = pipe.recv()
         load = loop.create_task(generate(ask, task.boards, task.form.boards, share, report))
-        loop.add_reader(pipe.fileno(), stop)  # from now on, the pipe only signals its end
+        loop.add_reader(pipe.fileno(), stop)  # from now on, only the end of the pipe can arrive
         with suppress(asyncio.CancelledError):
             await load

@@ -1,1 +1,1 @@
-"""Spreads evaluations over a Ray cluster. Needs the extra `ray`."""
+"""Spreads evaluations over a Ray cluster. This room needs the extra `ray`."""

@@ -1,4 +1,4 @@
-"""Connects to a Ray cluster, and explains in one line if that fails."""
+"""Connects to a Ray cluster, and explains a failure in one line."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from ray.exceptions import NodeDiedError, RayActorError, RayError, RayTaskError,
 from octofold_client.errors import ClusterError
 from octofold_client.wording import counted, describe, listed
 
-ANSWER_SECONDS = 5.0
+CHECK_TIMEOUT_SECONDS = 5.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 
@@ -39,7 +39,7 @@ def connected(address: str) -> Iterator[None]:
         address = os.environ.get("RAY_ADDRESS", address)
     if address != "auto":
         _check(address)
-    on_termination = signal.getsignal(signal.SIGTERM)  # Ray sets its own handler
+    on_termination = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # hints for authors of Ray programs
@@ -61,7 +61,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of a Ray error in one line. Most of its messages are a page long."""
+    """Return the message of a Ray error in one line. Most messages of Ray are a page long."""
     if isinstance(error, NodeDiedError):
         return "its node died"
     if isinstance(error, WorkerCrashedError | RayActorError):
@@ -78,13 +78,13 @@ def cpus() -> int:
     return int(sum(node["Resources"].get("CPU", 0) for node in _nodes()))
 
 
-def room() -> str:
-    """Describe the nodes and the free part of the cluster: "2 nodes, free are 1 of 4 CPUs"."""
+def free_capacity() -> str:
+    """Describe the free part of the cluster, such as "2 nodes with 1 of 4 CPUs free"."""
     free, total = ray.available_resources(), ray.cluster_resources()
     shares = [
         f"{free.get(name, 0):g} of {total[name]:g} {name}s" for name in ("CPU", "GPU") if total.get(name)
     ]
-    return f"{counted(len(_nodes()), 'node')}, free are {listed(shares)}"
+    return f"{counted(len(_nodes()), 'node')} with {listed(shares)} free"
 
 
 def _nodes() -> list[dict[str, Any]]:
@@ -104,13 +104,13 @@ def _check(address: str) -> None:
     if _ADDRESS.fullmatch(address) is None:
         raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
-        return  # only Ray knows its certificates
-    # Ray uses no proxy, either.
+        return  # only Ray knows the cluster's certificates
+    # Ray does not use a proxy either.
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
             # An empty message is a valid request.
-            ask(b"", timeout=ANSWER_SECONDS)
+            ask(b"", timeout=CHECK_TIMEOUT_SECONDS)
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:

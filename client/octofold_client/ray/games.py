@@ -24,28 +24,28 @@ from octofold_client.ray import cluster
 from octofold_client.ray.tasks import TaskGames, TaskPlayer, TaskSteps, play_games
 from octofold_client.rpc.credentials import Credentials
 
-SLICE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 SLICES_PER_TASK = 3
-"""Number of slices for each task that can run at the same time. If a task ends early, its next slices go to
-others."""
-SHUN_SECONDS = 5.0
-"""Time for which a server that failed gets no games."""
-FAILURES = 8
-"""Number of failures in a row, without a move in between, that end the evaluation."""
-TOGETHER_SECONDS = 2.0
+"""Minimum number of slices for each task that can run at the same time. A fast task can then play more slices
+than a slow one."""
+BACKOFF_SECONDS = 5.0
+"""Time for which a server gets no games after a failure."""
+MOST_FAILURES = 8
+"""Number of failures in a row, without a move in between, after which the evaluation ends."""
+SAME_FAILURE_SECONDS = 2.0
 """Failures within this time of each other count as one, such as those of all tasks of a dying node."""
-STILL_SECONDS = 15.0
-"""Time without a move after which a remark tells how much of the cluster is free."""
+STALL_SECONDS = 15.0
+"""Time without a move in any game after which a remark tells how much of the cluster is free."""
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """The tasks of a Ray cluster, for any player; inside `cluster.connected`."""
+    """Plays games in tasks of a Ray cluster. Use it inside `cluster.connected`."""
 
     targets: Sequence[str]
-    """Addresses of the servers. Each server has one task. A local player does not use them."""
+    """Addresses of the servers; each server gets one task. A local player does not use them."""
     credentials: Callable[[], Credentials]
-    """Reads the credentials of the servers. Each machine reads its own files."""
+    """Function that reads the credentials for the servers. Each machine reads its own files."""
 
     def play(
         self,
@@ -71,7 +71,7 @@ class RayCluster:
             on_left: called at the end, also after an error, with the games that have begun and not finished.
 
         Raises:
-            EvaluationError: a node has another player.
+            EvaluationError: a node has another player than this machine.
             ClusterError: the cluster has no CPU for a local player, or tasks fail again and again.
         """
         if isinstance(contender, LocalContender):
@@ -80,7 +80,7 @@ class RayCluster:
             player = TaskPlayer("", contender.model, contender.version.version, self.credentials)
             places = list(self.targets)
         if not places:
-            raise ClusterError("the cluster has no CPUs for a local player")
+            raise ClusterError("the cluster has no CPU for a local player")
         size = min(parallel, max(1, -(-len(games) // (SLICES_PER_TASK * len(places)))))
         slices = [_Slice(games[start : start + size]) for start in range(0, len(games), size)]
         conditions = Conditions.of(contender, seed)
@@ -91,10 +91,10 @@ class RayCluster:
                 spread.assign()
                 spread.report_if_nothing_moves()
                 if not spread.running:
-                    time.sleep(SLICE_SECONDS)
+                    time.sleep(POLL_SECONDS)
                     continue
                 messages = {each.messages: each for each in spread.running}
-                ready, _ = ray.wait(list(messages), timeout=SLICE_SECONDS)
+                ready, _ = ray.wait(list(messages), timeout=POLL_SECONDS)
                 for one in ready:
                     if (steps := spread.receive(messages[one])) is not None:
                         yield spread.step(steps)
@@ -105,7 +105,7 @@ class RayCluster:
 
 
 class _Slice:
-    """Games for one task. If it fails, another task continues them."""
+    """Games for one task. If the task fails, another task continues them."""
 
     def __init__(self, games: Sequence[int | Episode]) -> None:
         self.games = {game.game if isinstance(game, Episode) else game: game for game in games}
@@ -113,7 +113,7 @@ class _Slice:
         self.messages: Any = None
         """The messages of the task that plays the games."""
         self.place = ""
-        """Address of the server that the task asks; empty for a local player."""
+        """Address of the server that the task calls; empty for a local player."""
 
 
 @dataclass(eq=False)
@@ -124,11 +124,11 @@ class _Spread:
     conditions: Conditions
     largest_exponent: int
     places: Sequence[str]
-    """Places for tasks: the servers, or for a local player an empty name for each CPU."""
+    """One entry for each task that can run: the address of its server, or empty for a local player."""
     waiting: deque[_Slice]
     remark: Callable[[str], None]
     running: list[_Slice] = field(default_factory=list)
-    _shunned: dict[str, float] = field(default_factory=dict)
+    _backing_off_until: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _failed: float = -math.inf
     """Time at which the last failure was counted."""
@@ -136,13 +136,13 @@ class _Spread:
     _moved: float = field(default_factory=time.monotonic)
 
     def assign(self) -> None:
-        """Give waiting slices to tasks: one for each server, or for each CPU of the cluster."""
+        """Start tasks for waiting slices: one for each server, or for each CPU of the cluster."""
         now = time.monotonic()
         free = Counter(self.places) - Counter(each.place for each in self.running)
         for place in free.elements():
             if not self.waiting:
                 return
-            if self._shunned.get(place, 0.0) > now:
+            if self._backing_off_until.get(place, 0.0) > now:
                 continue
             each = self.waiting.popleft()
             games = tuple(each.games.values())
@@ -159,12 +159,14 @@ class _Spread:
 
     def report_if_nothing_moves(self) -> None:
         """If no game has moved for a while, report once how much of the cluster is free."""
-        if not self._reported and time.monotonic() - self._moved > STILL_SECONDS:
+        if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
-            self.remark(f"no game has moved for a while; the cluster has {cluster.room()}")
+            self.remark(
+                f"no game has moved for {STALL_SECONDS:g} s; the cluster has {cluster.free_capacity()}"
+            )
 
     def receive(self, each: _Slice) -> TaskSteps | None:
-        """Take the next message of a task. If the task has ended, put its remaining games back; return None.
+        """Return the next message of a task; if the task has ended, put its games back and return None.
 
         Raises:
             BrokenAnswer, EvaluationError: another task would fail in the same way.
@@ -177,7 +179,7 @@ class _Spread:
             if each.games:
                 self._put_back(each, "the task ended")
             return None
-        except (BrokenAnswer, EvaluationError) as error:  # do not show users Ray's own error class
+        except (BrokenAnswer, EvaluationError) as error:  # users see the cause, not Ray's error class
             raise type(error.cause)(str(error.cause)) from None  # type: ignore[union-attr]
         except (OctofoldError, OSError, RayError) as error:
             self.running.remove(each)
@@ -192,18 +194,18 @@ class _Spread:
     def _put_back(self, each: _Slice, why: str) -> None:
         """Let another task play the rest of a slice."""
         now = time.monotonic()
-        if now - self._failed > TOGETHER_SECONDS:
+        if now - self._failed > SAME_FAILURE_SECONDS:
             self._failures, self._failed = self._failures + 1, now
-        if self._failures >= FAILURES:
-            raise ClusterError(f"tasks failed {FAILURES} times in a row; the last one: {why}")
-        asking = f" that asked {each.place}" if each.place else ""
-        self.remark(f"a task{asking} failed, and another continues its games: {why}")
+        if self._failures >= MOST_FAILURES:
+            raise ClusterError(f"tasks failed {MOST_FAILURES} times in a row; the last failure: {why}")
+        asking = f" that called {each.place}" if each.place else ""
+        self.remark(f"a task{asking} failed, and another task continues its games: {why}")
         if each.place:
-            self._shunned[each.place] = now + SHUN_SECONDS
+            self._backing_off_until[each.place] = now + BACKOFF_SECONDS
         self.waiting.append(_Slice(list(each.games.values())))
 
     def step(self, steps: TaskSteps) -> PlayedBatch:
-        """Return the step for a message of a task."""
+        """Return the batch of moves that a message of a task reports."""
         return PlayedBatch(
             moves=steps.moves,
             finished=steps.finished,
@@ -224,6 +226,6 @@ class _Spread:
         )
 
     def unfinished(self) -> list[Episode]:
-        """Return the games that have begun and not finished, as the tasks last copied them."""
+        """Return the games that have begun and not finished, as of the last copies from the tasks."""
         slices = [*self.running, *self.waiting]
         return [game for each in slices for game in each.games.values() if isinstance(game, Episode)]

@@ -16,18 +16,19 @@ from octofold_client.rpc.credentials import Credentials
 
 MESSAGE_SECONDS = 0.5
 COPY_SECONDS = 5.0
-"""Interval at which a task copies its unfinished games. If its node dies, others continue from the copies."""
+"""Interval at which a task sends copies of its unfinished games. If its node dies, other tasks continue from
+the copies."""
 
 
 @dataclass(frozen=True)
 class TaskPlayer:
-    """The player: a model of the servers, or a local player if `spec` is not empty."""
+    """The player of a task: a local player if `spec` is not empty, otherwise a model of the servers."""
 
     spec: str = ""
     model: str = ""
     version: str = ""
     credentials: Callable[[], Credentials] = Credentials
-    """Reads the credentials of the servers on the machine of the task."""
+    """Function that reads the credentials for the servers on the machine of the task."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class TaskGames:
 
 @dataclass
 class TaskSteps:
-    """Changes since the last message of a task."""
+    """A message of a task: the changes since its last message."""
 
     moves: int = 0
     requests: int = 0
@@ -58,7 +59,7 @@ class TaskSteps:
     """All games that have begun and not finished; empty if they were not copied."""
 
     def add(self, step: PlayedBatch) -> None:
-        """Add a step of the games."""
+        """Add a played batch of moves."""
         self.moves += step.moves
         self.requests += 1
         self.queue_us += step.queue_us

@@ -22,8 +22,8 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Create it inside a running event loop; only this loop can use it. Tasks share calls as threads do. Instead
-    of using `while_waiting`, cancel the task that awaits.
+    Create it inside a running event loop; only this loop can use it. If several tasks ask about one board
+    each at the same time, they share calls. To stop waiting for an answer, cancel the task.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AsyncClient:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: the server did not do so in time.
+            Unavailable: the server did not report SERVING within `timeout_seconds`.
         """
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 
@@ -153,9 +153,9 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except grpc.aio.InternalError:  # has no useful text; the blocking API reports a status instead
+        except grpc.aio.InternalError:  # without a useful text; the blocking API reports a status instead
             raise UnexpectedStatus(
-                f"gRPC could not send the call to {self.target}; its log says why",
+                f"gRPC could not send the call to {self.target}; the log of gRPC says why",
                 grpc.StatusCode.INTERNAL.value[0],
             ) from None
         except asyncio.CancelledError:

@@ -20,21 +20,21 @@ class NextMove:
     model: str
     version: str
     queue_us: int
-    """As in `NextMoves`, for the call that carried this board with the boards of other threads."""
+    """See `NextMoves.queue_us`; the call may contain boards of other callers."""
     inference_us: int
-    """See `NextMoves.inference_us`."""
+    """Computing time in microseconds; see `NextMoves.inference_us`."""
     values: NDArray[np.float32] | None = None
-    """`[4]`: the value of each move to a player, as in `NextMoves`; None from a network."""
+    """`[4]`: a player's value of each move; see `NextMoves.values`. None from a network."""
     depth: int | None = None
-    """See `NextMoves.depth`."""
+    """Search depth of a player; see `NextMoves.depth`."""
     positions: int | None = None
-    """See `NextMoves.positions`."""
+    """Number of positions that a player visited; see `NextMoves.positions`."""
     value: float | None = None
-    """See `NextMoves.value`."""
+    """A network's value of the board; see `NextMoves.value`."""
     precision: str = ""
-    """See `NextMoves.precision`."""
+    """Precision of a network; see `NextMoves.precision`."""
     digest: int = 0
-    """See `NextMoves.digest`."""
+    """Digest of the graph or player that answered; see `NextMoves.digest`."""
 
 
 @dataclass(frozen=True)
@@ -48,39 +48,39 @@ class NextMoves:
     model: str
     version: str
     queue_us: int
-    """The longest time that a board of this call waited for its batch."""
+    """The longest time in microseconds that a board of this call waited for its batch."""
     inference_us: int
-    """The total time of the batches that contained boards of this call."""
+    """The total time in microseconds of the batches that contained boards of this call."""
     values: NDArray[np.float32] | None = None
-    """`[N, 4]`: the value of each move to a player, in the unit of its card. It is `-inf` for illegal moves,
-    and for all moves if no search was needed. None if it was not requested, and from a player without
-    values."""
+    """`[N, 4]`: a player's value of each move, in the unit that its card names. It is `-inf` for illegal
+    moves, and for all moves if no search was needed. None if it was not requested, and from other models."""
     depth: NDArray[np.uint8] | None = None
     """`[N]`: search depth of a player, in moves; None from a network, or if it was not requested."""
     positions: NDArray[np.int64] | None = None
-    """`[N]`: number of boards and afterstates that a player visited; None as for `depth`."""
+    """`[N]`: number of boards and afterstates that a player visited; None if `depth` is None."""
     value: NDArray[np.float32] | None = None
-    """`[N]`: the value of each board to a network with a value head, in the unit of its card. None if it was
-    not requested, and from other models."""
+    """`[N]`: the value that a network with a value head gives to each board, in the unit that its card names.
+    None if it was not requested, and from other models."""
     precision: str = ""
-    """fp32, int8 or fp16; empty from a player."""
+    """Precision of the network: fp32, int8 or fp16; empty from a player."""
     digest: int = 0
     """The first eight bytes of the SHA-256 of the graph or player that answered; 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """One version in the server's repository."""
+    """One version of a model in the server's repository."""
 
     version: str
     state: str
-    """loading, ready, failed, unloading, unloaded or unspecified, which also stands for an unknown state."""
+    """State of the version: loading, ready, failed, unloading, unloaded or unspecified. States that this
+    client does not know appear as unspecified."""
     reason: str
     """Reason why the version is not ready; empty if it is."""
     precision: str
-    """fp32, int8 or fp16; empty for a player, and for a version that is not ready."""
+    """Precision of a network: fp32, int8 or fp16; empty for a player, and for a version that is not ready."""
     card: Card | None
-    """The model card; None if the server could not read it, or if its format is unknown here."""
+    """The model card; None if the server could not read it, or if this client does not know its format."""
 
     @property
     def ready(self) -> bool:

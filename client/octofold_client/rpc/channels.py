@@ -1,8 +1,9 @@
 """The channels of a client: one for each address of its target. They take turns and look like one channel.
 
-Each address has its own channel, so that names are looked up again and certificates are checked for their own
-host. gRPC spreads the calls of one channel over the servers of a name, and this module spreads calls over
-channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
+Each address has its own channel, so that each name is looked up again when needed and each certificate is
+checked against its own host. gRPC spreads the calls of one channel over the servers of a name, and this
+module spreads calls over channels. Both use only servers whose health is SERVING, which gRPC watches on every
+connection.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 LONGEST = 2**31 - 1
 
 OPTIONS = (
-    # The caller chooses the length of a request, and the answer is as long.
+    # The length of an answer follows from the request, which the caller chooses.
     ("grpc.max_receive_message_length", -1),
     # Reconnect to a restarted server within two seconds, not within gRPC's default of two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -53,7 +54,7 @@ BALANCED_OPTIONS = (
     ("grpc.dns_min_time_between_resolutions_ms", 2000),
     # A silent machine must not delay a call for gRPC's default of 20 s.
     ("grpc.min_reconnect_backoff_ms", 5000),
-    # A channel must still connect when its server is back after a long failure.
+    # A channel must reconnect when its server is back, even after a long failure.
     ("grpc.client_idle_timeout_ms", LONGEST),
 )
 
@@ -81,14 +82,14 @@ def _channel(api: Any, several: Callable[..., Any], target: str, credentials: Cr
 
 
 def methods_of(channel: Any) -> dict[str, Any]:
-    """Return the methods that a `Send` can name, on a channel of this module."""
+    """Return the gRPC methods of a channel by the names that `Send.method` uses."""
     service = inference_pb2_grpc.OctofoldServiceStub(channel)
     open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return {
         "NextMoves": service.NextMoves,
         "ListModels": service.ListModels,
         "ServerMetadata": open_inference.ServerMetadata,
-        # Not the stub of grpc_health, because its published types leave it out.
+        # The stub of grpc_health is not used, because its published types leave it out.
         "Check": channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=HealthCheckRequest.SerializeToString,
@@ -200,7 +201,7 @@ def _end_watches(*several: BlockingChannels) -> None:
 
 @atexit.register
 def _end_all_watches() -> None:
-    """Stop the watching threads of clients that a program has not closed. They would run forever."""
+    """Stop the watching threads of clients that were not closed. Otherwise, they would run forever."""
     _end_watches(*_watching)
 
 

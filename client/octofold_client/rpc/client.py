@@ -23,7 +23,7 @@ from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of
 
 T = TypeVar("T")
-SLICE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 class PendingAnswer(Generic[T]):
@@ -46,7 +46,7 @@ class PendingAnswer(Generic[T]):
         self._call = start(step)
 
     def result(self) -> T:
-        """Wait for the answer, retry by the client's policy, and return the same answer every time.
+        """Wait for the answer and return it. Failed attempts are retried. Later calls return the same answer.
 
         Raises:
             OctofoldError: the call failed and cannot be retried.
@@ -55,7 +55,7 @@ class PendingAnswer(Generic[T]):
             try:
                 self._answer = self._finish()
             except BaseException as error:
-                self._call.cancel()  # only has an effect after an exception from `while_waiting`
+                self._call.cancel()  # has an effect after an exception from `while_waiting`
                 self._error = error
             self._ended = True
         if self._error is not None:
@@ -89,14 +89,14 @@ class PendingAnswer(Generic[T]):
     def _response(self) -> Any:
         while True:
             try:
-                return self._call.result(SLICE_SECONDS)
-            except grpc.FutureTimeoutError:  # only this slice has ended; the deadline is a `grpc.RpcError`
+                return self._call.result(POLL_SECONDS)
+            except grpc.FutureTimeoutError:  # time to poll; a passed deadline is a `grpc.RpcError`
                 self._while_waiting()
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, SLICE_SECONDS))
+            time.sleep(min(left, POLL_SECONDS))
             self._while_waiting()
 
 
@@ -111,7 +111,7 @@ class Client:
             these, separated by commas. Calls then take turns among the ready servers.
         model: name of the model; empty for the server's default.
         version: version of the model; empty for the newest ready version.
-        timeout_seconds: deadline of every call, including its retries.
+        timeout_seconds: timeout (deadline) of every call, including its retries; infinity for none.
         retry: when to retry a failed call.
         credentials: TLS files and token.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
@@ -157,9 +157,9 @@ class Client:
         """Return the move for one board of exponents, `[16]` or `[4, 4]`.
 
         `model` and `version` replace those of the client for this call. A `model` without a `version` means
-        its newest version. A player searches for `search_seconds`, above 0 and at most 60; by default, to the
-        depth of its options. Networks ignore them. `with_value` also requests the value of the board from a
-        network with a value head, which takes more time.
+        its newest version. A player searches for `search_seconds`, above 0 and at most 60; by default, it
+        searches to the depth of its options. Networks ignore `search_seconds`. `with_value` also requests the
+        value of the board from a network with a value head, which takes more time.
 
         Raises:
             BoardError: the board is invalid.
@@ -181,7 +181,7 @@ class Client:
         """Return the moves for boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
 
         `with_probabilities` asks a network for probabilities, and a player for values, depth and positions.
-        `search_seconds` are for each board.
+        `search_seconds` is the time for each board.
 
         Raises:
             BoardError: a board is invalid.
@@ -209,7 +209,7 @@ class Client:
     ) -> PendingAnswer[NextMoves]:
         """Send boards and return at once; `result` of the returned object waits for the answer.
 
-        `retry` replaces that of the client.
+        `retry` replaces the retry policy of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
@@ -217,14 +217,14 @@ class Client:
     def source_of(
         self, model: str, version: str, retry: RetryPolicy, check: Callable[[NextMoves], NextMoves]
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
-        """Return a fast `begin_next_moves` for many calls to one model version, without probabilities.
+        """Return a faster form of `begin_next_moves` for many calls to one model version.
 
-        Each answer passes through `check`, which may raise an error.
+        The answers have no probabilities. Each answer passes through `check`, which may raise an error.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
-            # As in `_begin`, but without calling it: all boards of an evaluation take this path.
+            # This repeats `_begin` without its call, because all boards of an evaluation take this path.
             conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
@@ -235,7 +235,7 @@ class Client:
     ) -> tuple[Model, ...]:
         """Return all models in the server's repository, sorted by name.
 
-        `timeout_seconds` and `retry` replace those of the client.
+        `timeout_seconds` and `retry` replace the timeout and the retry policy of the client.
         """
         return self._converse(
             self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
@@ -249,7 +249,7 @@ class Client:
         """Return once the server reports SERVING.
 
         Raises:
-            Unavailable: the server did not do so in time.
+            Unavailable: the server did not report SERVING within `timeout_seconds`.
         """
         self._converse(self._calls.wait_until_ready(timeout_seconds))
 

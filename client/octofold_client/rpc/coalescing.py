@@ -2,8 +2,9 @@
 
 While nothing is in flight, a board is sent at once. Otherwise, boards gather until their number reaches that
 of the boards in flight, and are then sent together. A lone caller never waits, and no timer is needed. With
-many callers, the server works for one half while the other half sends; with several servers, each has two of
-these groups. Each caller gets its own answer or error, and a caller that leaves does not affect the others.
+many callers, the server answers one half of their boards while the other half gathers; each of several
+servers has two such groups. Each caller gets its own answer or error, and a caller that stops waiting does
+not affect the others.
 
 The calls are unary. A single stream is no faster, and its messages can neither be canceled nor have their own
 deadline.
@@ -118,7 +119,7 @@ class TaskRequest:
             timer.cancel()
 
     def settle(self, outcome: Outcome) -> None:
-        """Hand over the answer or the error, unless the task has left."""
+        """Hand over the answer or the error, unless the task has stopped waiting."""
         if self._future.done():
             return
         if isinstance(outcome, NextMove):
@@ -138,21 +139,23 @@ class Coalescer:
 
     Args:
         calls: makes the requests.
-        start: begins a call, or raises.
+        start: starts a call and returns it; it may raise an error.
         servers: number of servers to which `start` spreads the calls.
-        with_value: whether to request the values of the boards, too.
+        with_value: whether to request the values of the boards as well.
     """
 
     def __init__(
         self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1, with_value: bool = False
     ) -> None:
-        self._most_others = 2 * servers - 1  # calls in flight while another one gathers
+        self._calls_while_gathering = (
+            2 * servers - 1
+        )  # most calls in flight while another call gathers boards
         self._call_for = partial(calls.of_boards, with_value=with_value)
         self._start = start
         self._boards: deque[BoardRequest] = deque()
-        self._groups: deque[Sequence[BoardRequest]] = deque()  # sent before the boards, each in its own call
-        self._on_their_way = 0  # number of boards in flight
-        self._lock = threading.Lock()  # guards the three above
+        self._groups: deque[Sequence[BoardRequest]] = deque()  # sent before `_boards`, each in its own call
+        self._boards_in_flight = 0
+        self._lock = threading.Lock()  # guards the three fields above
 
     def submit(self, request: BoardRequest) -> None:
         """Send the board as soon as possible, and return at once."""
@@ -164,7 +167,9 @@ class Coalescer:
 
     def _is_due(self) -> bool:
         # A lower threshold makes smaller calls, which cost more.
-        return bool(self._groups) or len(self._boards) >= max(1, self._on_their_way // self._most_others)
+        return bool(self._groups) or len(self._boards) >= max(
+            1, self._boards_in_flight // self._calls_while_gathering
+        )
 
     def _send(self) -> None:
         """Begin all calls that are due."""
@@ -176,7 +181,7 @@ class Coalescer:
             except Exception as error:
                 self._land(group)
                 group.settle(error)
-            except BaseException:  # Ctrl-C, in a thread that also sends for others
+            except BaseException:  # Ctrl-C in a thread that also sends boards of other threads
                 self._land(group, again=[group.boards])
                 self._send()
                 raise
@@ -193,13 +198,13 @@ class Coalescer:
                     count = min(MOST_BOARDS, len(self._boards))
                     boards = [self._boards.popleft() for _ in range(count)]
                 if waiting := [request for request in boards if not request.left]:
-                    self._on_their_way += len(waiting)
+                    self._boards_in_flight += len(waiting)
                     return _Group(waiting)
             return None
 
     def _land(self, group: "_Group", again: Sequence[Sequence[BoardRequest]] = ()) -> None:
         with self._lock:
-            self._on_their_way -= len(group.boards)
+            self._boards_in_flight -= len(group.boards)
             self._groups += again
 
     def _end(self, group: "_Group", call: OpenCall) -> None:
@@ -228,7 +233,7 @@ class _Group:
             request.group = self
 
     def seconds_left(self) -> float:
-        """Return the time until the latest deadline; callers with earlier deadlines leave before."""
+        """Return the seconds until the latest deadline; callers with earlier deadlines stop waiting."""
         return max(0.0, max(request.end for request in self.boards) - time.monotonic())
 
     def settle(self, outcomes: Sequence[NextMove] | BaseException) -> None:

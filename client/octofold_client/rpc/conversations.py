@@ -1,8 +1,8 @@
 """Calls as conversations: what to send, how long to wait and when to retry.
 
 The sync and the asyncio client share this module. A conversation is a generator that yields `Send`,
-`SendBoard` and `Wait`; the client sends it the reply or throws the `grpc.RpcError`. It does no input or
-output itself, so tests can run it without a server.
+`SendBoard` and `Wait`; the client sends it the reply or throws the `grpc.RpcError`. The conversation does no
+input or output itself, so tests can run it without a server.
 """
 
 import math
@@ -44,9 +44,9 @@ _NO_PROBABILITIES, _NO_VOTES = np.zeros(0, np.float32), np.zeros(0, np.uint8)
 
 _TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<most>\d+)\)")
 """gRPC's message about a request that is too large for the server."""
-_LONGEST_SECONDS = 1e9
-"""Longest timeout. gRPC adds a timeout to the time and counts nanoseconds in 63 bits; a longer one would
-overflow."""
+_LONGEST_TIMEOUT_SECONDS = 1e9
+"""Longest timeout. gRPC adds the timeout to the current time and counts nanoseconds in 63 bits; a longer
+timeout would overflow."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Calls:
     """Makes the conversations of one client.
 
     Raises:
-        InvalidRequest: the target is malformed, or the deadline is not a number.
+        InvalidRequest: the target is malformed, or the timeout is not a number.
     """
 
     target: str
@@ -99,7 +99,7 @@ class Calls:
     version: str = ""
     """Version of the model; empty for the newest ready version."""
     timeout_seconds: float = 60.0
-    """Deadline of a call, including its retries; infinity for none."""
+    """Timeout of a call, including its retries; infinity for none."""
     retry: RetryPolicy = DEFAULT_RETRY
     tls: bool = False
     """Whether the connection uses TLS; only for error messages."""
@@ -117,9 +117,9 @@ class Calls:
         timeout_seconds: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> "Calls":
-        """Return calls to another model or version, or with another deadline or retries; None keeps them.
+        """Return a copy with another model, version, timeout or retry policy; None keeps the present one.
 
-        `model` may include a version, such as "swift:1". Without one, it means the newest version.
+        `model` may include a version, such as "swift:1". Without a version, it means the newest version.
         """
         changes: dict[str, Any] = {"timeout_seconds": timeout_seconds, "retry": retry}
         if model is not None:
@@ -196,7 +196,7 @@ class Calls:
         return self._ask_for("ListModels", pb.ListModelsRequest(), _parse_models)
 
     def server_version(self) -> Conversation[str | None]:
-        """Ask for the version of the server's program; None without the Open Inference Protocol."""
+        """Ask for the version of the server's program; None if it lacks the Open Inference Protocol."""
         request = grpc_service_pb2.ServerMetadataRequest()
         try:
             return (
@@ -209,7 +209,7 @@ class Calls:
         """Ask for the server's health until it reports SERVING.
 
         Raises:
-            Unavailable: the server did not do so in time.
+            Unavailable: the server did not report SERVING within `timeout_seconds`.
         """
         end = time.monotonic() + timeout_seconds
         last = "no answer"
@@ -233,12 +233,15 @@ class Calls:
         return self._ask(lambda seconds: Send(method, request, seconds), parse)
 
     def _ask(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
-        """Make attempts until one succeeds. `step` makes an attempt's step from its timeout in seconds."""
+        """Make attempts until one succeeds or the retry policy gives up.
+
+        `step` returns the step of an attempt, given its timeout in seconds.
+        """
         end = time.monotonic() + self.timeout_seconds
         attempt = 1
         while True:
             try:
-                response = yield step(min(max(0.0, end - time.monotonic()), _LONGEST_SECONDS))
+                response = yield step(min(max(0.0, end - time.monotonic()), _LONGEST_TIMEOUT_SECONDS))
             except grpc.RpcError as rpc_error:
                 error = self._error(rpc_error)
                 wait = self.retry.wait_seconds(error, attempt)
@@ -281,7 +284,7 @@ def _cells(board: ArrayLike) -> bytes:
 
 
 def _packed(boards: ArrayLike) -> bytes:
-    """Return the 16 bytes of each of `[N, 16]` or `[N, 4, 4]` boards."""
+    """Return the bytes of boards, `[N, 16]` or `[N, 4, 4]`: 16 bytes for each board."""
     if not (
         type(boards) is np.ndarray  # subclasses, such as masked arrays, need numpy's check
         and boards.dtype == np.uint8
@@ -298,10 +301,10 @@ def checked(conversation: Conversation[T], check: Callable[[T], T]) -> Conversat
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
-    """Return the answers to the `n` boards of a call by `Calls.of_boards`.
+    """Return the answers to the `n` boards of a request by `Calls.of_boards`.
 
     Raises:
-        BrokenAnswer: the response does not fit the boards.
+        BrokenAnswer: the response does not match the boards.
     """
     many = _parse_next_moves(response, n, with_probabilities=True)
     try:
@@ -328,7 +331,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
-    """Parse a response. If requested, a network has probabilities, and a player has depth and positions."""
+    """Parse the response for `n` boards. A network sends probabilities if `with_probabilities` is true."""
     probabilities = values = depth = positions = value = None
     try:
         moves = messages.MOVES.read(response.moves, n)

@@ -1,6 +1,6 @@
 """The credentials of a client: TLS files and a bearer token.
 
-Files are read once, when the credentials are made. The token never appears in a representation or a message.
+Files are read once, when the credentials are made. The token never appears in `repr` or in a message.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 class Credentials:
     """The credentials of a client; by default, plaintext without a token.
 
-    Authorities or a certificate imply TLS. A token is sent in plaintext only to this machine. Any other
-    server needs TLS.
+    Authorities or a certificate imply TLS. A token is sent in plaintext only to servers on this machine. Any
+    other server needs TLS.
 
     Raises:
         InvalidRequest: the certificate or its key is missing, or the token is not one word of printable ASCII
@@ -60,7 +60,7 @@ class Credentials:
         token: Path | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Credentials:
-        """Read the given files.
+        """Read the credentials from the given files.
 
         Any TLS file implies TLS. Without a token file, the environment variable OCTOFOLD_TOKEN may contain
         the token.
@@ -88,7 +88,7 @@ class Credentials:
         Raises:
             InvalidRequest: the token would leave this machine in plaintext.
         """
-        # A resolver may answer with any machine.
+        # A DNS name may stand for any machine.
         is_here = is_socket(address) or (not is_name(address) and _is_loopback(host_and_port(address)[0]))
         if is_here:
             # gRPC would use the proxy of http_proxy even for this machine, and the proxy would see the token.
@@ -102,7 +102,7 @@ class Credentials:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata of every call."""
+        """The gRPC metadata of every call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
 
@@ -110,7 +110,7 @@ PLAINTEXT = Credentials()
 
 
 def _token(text: str, source: str | Path) -> str:
-    """Return the token in a file or variable, which may end with a line break."""
+    """Return the token in the text of a file or variable, without spaces and line breaks around it."""
     token = text.strip()
     _check_token(token, source)
     return token

@@ -14,17 +14,16 @@ from typing import Self
 from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
 
-START_SECONDS = 120.0
-"""Time limit for the start. Loading and warming up a model takes seconds, and longer on a busy machine."""
-READY_SECONDS = 30.0
-"""Time limit for the first answer. A server writes its port when it is ready, so a later answer will not
-come."""
-STOP_SECONDS = 20.0
+START_TIMEOUT_SECONDS = 120.0
+"""Timeout for the start. Loading and warming up a model takes seconds, and longer on a busy machine."""
+READY_TIMEOUT_SECONDS = 30.0
+"""Timeout for the first answer. A server writes its port when it is ready, so it should answer at once."""
+STOP_TIMEOUT_SECONDS = 20.0
 LOG_LINES = 12
 
 
 class LocalServer:
-    """`octofold-serve` in a process; a context manager. `target` is its address inside the block.
+    """Runs `octofold-serve` in a process; a context manager. In the block, `target` is its address.
 
     Args:
         models: model repository to serve.
@@ -79,30 +78,32 @@ class LocalServer:
         command += ["--port-file", str(port_file), "--models", str(self._models), "--grace", "0"]
         command += ["--stop-with-input", *self._options]
         with self._log.open("wb") as log:
-            # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe ends
-            # with this program, even if it is killed, and the server stops then, too.
+            # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe closes
+            # when this program ends, even if it is killed, and the server then stops.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + START_TIMEOUT_SECONDS
         while not port_file.exists():
             self.check()
             if time.monotonic() > end:
-                raise ServerDied(f"the server was not ready after {START_SECONDS:.0f} s{self._last_words()}")
+                raise ServerDied(
+                    f"the server was not ready after {START_TIMEOUT_SECONDS:.0f} s{self._last_words()}"
+                )
             time.sleep(0.02)
         self.target = f"127.0.0.1:{port_file.read_text().strip()}"
         try:
             with Client(self.target) as client:
-                client.wait_until_ready(READY_SECONDS)
+                client.wait_until_ready(READY_TIMEOUT_SECONDS)
         except Unavailable:
-            self.check()  # after its end, its log says why
+            self.check()  # if the server ended, its log says why
             raise
 
     def _stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(STOP_TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 pass
             finally:  # also after Ctrl-C during the wait

@@ -1,6 +1,6 @@
-"""Decides when a failed call is repeated: after which errors, how soon and how often.
+"""The retry policy: after which errors, how soon and how often a failed call is retried.
 
-No call of this client changes anything on the server, so every call is safe to repeat.
+No call of this client changes anything on the server, so every call is safe to retry.
 """
 
 import random
@@ -11,7 +11,7 @@ from octofold_client.errors import DeadlinePassed, OctofoldError, QueueFull, Una
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When to retry a failed call, always within its deadline.
+    """When to retry a failed call. Retries never exceed the deadline of the call.
 
     After UNAVAILABLE, the wait doubles each time. After a full queue, it is the delay that the server asks
     for. With `silence`, a passed deadline is retried like UNAVAILABLE. Each wait is extended at random by up
@@ -22,7 +22,7 @@ class RetryPolicy:
     first_wait_seconds: float = 0.1
     largest_wait_seconds: float = 2.0
     silence: bool = False
-    """Whether to retry a call to a server that did not answer in time."""
+    """Whether to retry after a timeout: the server did not answer before the deadline."""
 
     def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
         """Return the time to wait after failed attempt number `attempt` (from 1); None to give up."""
@@ -42,4 +42,5 @@ NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """Policy for the first call to a server, which must fail soon if no server answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
-"""Policy for a server that plays games. It sets the pauses; the patience of an evaluation sets the limit."""
+"""Policy for a server that plays games. It sets the waits between retries; the timeout is set by
+`--patience`."""

@@ -1,7 +1,7 @@
 """The target of a client: the address of a server, a name of several servers, or several of both.
 
-HOST:PORT is one server. dns:///NAME:PORT is every server whose address the name has, and the client follows
-the name when its addresses change; dns://RESOLVER/NAME:PORT asks that resolver. unix:PATH is the socket of a
+HOST:PORT is one server. dns:///NAME:PORT means every server whose address the DNS name has; if the addresses
+change, the client follows. dns://RESOLVER/NAME:PORT asks the given resolver. unix:PATH is the socket of a
 server on this machine. Commas separate several addresses; spaces around commas are ignored.
 """
 
@@ -11,8 +11,8 @@ from functools import lru_cache
 from octofold_client.errors import InvalidRequest
 
 SERVERS_OF_A_NAME = 4
-"""Number of servers that we expect behind a name. gRPC does not report the number. If there are more, some
-are idle at times."""
+"""Number of servers that we expect behind a DNS name, because gRPC does not report it. If there are more,
+some are idle at times."""
 
 _DNS = r"dns://[^\s/,]*/"
 _HOST = r"[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]"
@@ -43,7 +43,7 @@ def addresses_of(target: str) -> tuple[str, ...]:
 
 
 def is_name(address: str) -> bool:
-    """Return whether an address stands for every server that has a name."""
+    """Return whether an address is a DNS name, which may stand for several servers."""
     return address.startswith("dns://")
 
 
@@ -58,6 +58,6 @@ def servers_of(target: str) -> int:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Return the host without brackets, and the port; for a name, the name and the port."""
+    """Return the host without brackets, and the port; for a DNS name, the name and the port."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     return host.strip("[]"), int(port)

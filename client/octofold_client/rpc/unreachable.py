@@ -1,4 +1,4 @@
-"""Explains why a connection failed; gRPC's messages name files of the SSL library and end with "OK"."""
+"""Explains why a connection failed, in plain words. gRPC's messages name source files and end with "OK"."""
 
 import re
 import socket
@@ -6,7 +6,7 @@ import ssl
 
 from octofold_client.rpc.targets import host_and_port, is_socket
 
-PROBE_SECONDS = 2.0
+HANDSHAKE_TIMEOUT_SECONDS = 2.0
 _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 _OTHER_HOST = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL
@@ -15,7 +15,7 @@ _HTTP_1 = "http1.x server"
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
-    """Explain the `details` of a call that could not connect to `target`; None for other details."""
+    """Return why a call could not connect to `target`, by gRPC's `details`; None for other failures."""
     if "backend unhealthy" in details:
         return f"{target}: no server there is ready"
     if "errors resolving" in details or "DNS resolution failed" in details:
@@ -42,7 +42,7 @@ def explain_tls(target: str, authorities: bytes | None) -> str | None:
     """Return why a TLS handshake with `target` fails; None if it succeeds, or if no server answers.
 
     gRPC reports only the failure of the last address. If a host has an IPv6 and an IPv4 address and listens
-    on one of them, "Connection refused" may hide a wrong certificate.
+    on only one of them, "Connection refused" may hide a wrong certificate.
 
     Args:
         target: address of the server, HOST:PORT.
@@ -77,10 +77,10 @@ def speaks_tls(target: str) -> bool:
 
 def _shake_hands(target: str, context: ssl.SSLContext) -> None:
     if is_socket(target):
-        raise ValueError("a socket of this machine")
+        raise ValueError("a Unix socket has no host name")
     host, port = host_and_port(target)
     with (
-        socket.create_connection((host, port), PROBE_SECONDS) as connection,
+        socket.create_connection((host, port), HANDSHAKE_TIMEOUT_SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=host),
     ):
         pass

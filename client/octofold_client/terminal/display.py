@@ -20,12 +20,12 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Status:
-    """The progress of some work."""
+    """The progress of some work, for a display."""
 
     title: str
     done: int
     total: int | None
-    """The count at the end; None if unknown."""
+    """The total count; None if unknown."""
     unit: str
     """The noun for the count, such as `games`."""
     facts: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Status:
 
     @property
     def words(self) -> list[str]:
-        """Return all parts except the title."""
+        """All parts of the status except the title."""
         return [f"{self.counted} done", *self.facts, *filter(None, [self.left])]
 
 
@@ -54,7 +54,7 @@ class Display(ABC):
         self._next_show = clock()
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Call `status` and show the result, if the last status was shown long enough ago."""
+        """Call `status` and show the result if `interval_seconds` have passed since the last one."""
         now = self._clock()
         if now >= self._next_show:
             self._next_show = now + self.interval_seconds
@@ -139,7 +139,7 @@ def display_on(console: Console) -> Display:
 
 @contextmanager
 def count_on(display: Display, total: int | None, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` are done (None: unknown). Yield a function that counts further ones."""
+    """Show a count and its `total` (None if unknown). Yield a function that adds to the count."""
     done = 0
 
     def status() -> Status:

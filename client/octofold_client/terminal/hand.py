@@ -26,9 +26,9 @@ MOVE_KEYS = {
 }
 ARROWS = ("↑", "→", "↓", "←")
 _CELL = 8
-"""Width of a cell in columns. The largest tile has six digits, and brackets when it is new."""
+"""Width of a cell in columns. The largest tile has six digits, and two brackets when it is new."""
 _COLUMNS, _LINES = 4 * _CELL + 5, 20
-"""Size of the terminal that holds a board and an opinion below it."""
+"""Minimum size of the terminal in columns and lines, for a board and an opinion below it."""
 _BACKSPACES = ("\x7f", "\x08")
 _END_OF_INPUT = "\x04"
 
@@ -80,7 +80,7 @@ class HandGame:
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """`[4]`: which moves are legal."""
+        """`[4]`: whether each move is legal."""
         boards = self.board[None]
         return legal_moves(boards).ravel() if boards.max() <= LARGEST_EXPONENT else np.zeros(4, bool)
 
@@ -162,7 +162,7 @@ class Hand:
 def draw(
     hand: Hand, console: Console, now: AdviceOrError, before: AdviceOrError, *, has_adviser: bool
 ) -> Group:
-    """Return the screen.
+    """Return the contents of the screen.
 
     Args:
         hand: the game.
@@ -194,7 +194,7 @@ def _picture(game: HandGame, console: Console) -> Table:
         number = f"{1 << exponent}" if exponent else ""
         is_new = cell == game.new_cell
         shown = f"[{number}]" if is_new else number
-        color = color_of(exponent, on_dark=True)  # as most terminals are
+        color = color_of(exponent, on_dark=True)  # because most terminals are dark
         style = f" {color.text} on {color.background}" if exponent else f" on {EMPTY_ON_DARK}"
         text = Text(f"{shown:^{_CELL}}", style=f"bold{style if has_colors else ''}")
         if is_new:

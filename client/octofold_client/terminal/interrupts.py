@@ -13,10 +13,10 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """Makes signals take effect only in `check` while the block runs, so call `check` often.
+    """Delays signals until `check` while the block runs. Call `check` often.
 
-    Signals with no Python handler are not delayed. Use this in the main thread only, the only one that can
-    set signal handlers.
+    Signals without a Python handler are not delayed. Use this only in the main thread, because no other
+    thread can set signal handlers.
     """
 
     def __enter__(self) -> Self:
@@ -36,7 +36,7 @@ class DeferredInterrupts:
             self.check()
 
     def check(self) -> None:
-        """Run the handler of a signal that has arrived."""
+        """Run the handler of the last signal, if one has arrived."""
         if self._noted is not None:
             self._before[self._noted](self._noted, None)
 

@@ -12,12 +12,13 @@ SUSPEND = "\x1a"
 """The key Ctrl-Z."""
 
 _SEQUENCE = re.compile(rb"\x1b+[\[O][0-9;]*[ -/]*[@-~]|\x1b+[^\x1b]|.", re.DOTALL)
-_BEGUN = re.compile(rb"\x1b+([\[O][0-9;]*)?\Z")
-"""The beginning of a key's sequence whose end has not arrived."""
-_REST_SECONDS = 0.05
+_INCOMPLETE = re.compile(rb"\x1b+([\[O][0-9;]*)?\Z")
+"""The start of an escape sequence whose rest has not arrived."""
+_SEQUENCE_TIMEOUT_SECONDS = 0.05
 _ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _NAMES = {b"\x1b" + kind + letter: name for kind in (b"[", b"O") for letter, name in _ARROWS.items()}
-"""Names of arrow keys. With Ctrl, Shift or Alt, an arrow has another sequence."""
+"""Names of the arrow keys by their escape sequences. With Ctrl, Shift or Alt, an arrow has another
+sequence."""
 
 
 class Keyboard:
@@ -56,7 +57,10 @@ class Keyboard:
             return []
         try:
             typed = os.read(self._descriptor, 1024)
-            while _BEGUN.search(typed) and select.select([self._descriptor], [], [], _REST_SECONDS)[0]:
+            while (
+                _INCOMPLETE.search(typed)
+                and select.select([self._descriptor], [], [], _SEQUENCE_TIMEOUT_SECONDS)[0]
+            ):
                 typed += os.read(self._descriptor, 1024)
         except OSError:  # on Linux: the other end of the terminal is closed
             return None
@@ -64,7 +68,7 @@ class Keyboard:
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """Return the names of keys: a character itself, a word for an arrow, `unknown` for other special keys."""
+    """Return the name of each key: a character itself, a word for an arrow, `unknown` for other keys."""
     return [
         _NAMES.get(key, key.decode("latin-1") if len(key) == 1 else "unknown")
         for key in _SEQUENCE.findall(typed)

@@ -125,7 +125,7 @@ class EvaluationProgress:
         self._display.__exit__(*raised)
 
     def _current_status(self, step: PlayedBatch) -> Status:
-        """Return the status, with figures that are computed only for the display."""
+        """Update the figures that only the display needs, and return the status."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
@@ -142,7 +142,7 @@ class EvaluationProgress:
 
 
 def progress_on(games: int, title: str, console: Console | None = None) -> EvaluationProgress:
-    """Make the progress of an evaluation, shown on `console`, or on standard error or the notebook."""
+    """Make the progress of an evaluation, on `console` or, by default, standard error or the notebook."""
     console = console or Console(stderr=True)
     display = NotebookDisplay() if console.is_jupyter else display_on(console)
     return EvaluationProgress(games, title, display)

@@ -5,7 +5,7 @@ from rich.markdown import Markdown
 
 
 def print_markdown(text: str, console: Console) -> None:
-    """Print the text: tables and emphasis drawn on a terminal, unchanged elsewhere."""
+    """Print Markdown: a terminal shows drawn tables and emphasis; elsewhere, the text is unchanged."""
     if console.is_terminal:
         console.print(Markdown(text, hyperlinks=False))
     else:

@@ -68,11 +68,11 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
     (tmp_path / "empty").mkdir()
     assert failure("compare", games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
     assert wrong("cnn5", games) == (
-        f"cannot compare the result folder {games} with cnn5: give result folders or players"
+        f"cannot compare the result folder {games} with cnn5: give only result folders or only players"
     )
     assert wrong(games, worse_games, "--until-decided").startswith("--until-decided plays games")
     assert wrong("a", "b", "--until-decided", "--games", "4").startswith(
-        "--games cannot be combined with a question"
+        "--games cannot be combined with --until-decided"
     )
 
 
@@ -188,8 +188,8 @@ def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done
     assert done.stderr.startswith(
-        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score "
-        "the same in every game, it takes 743 games\n"
+        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players, which takes "
+        "743 games even if they score the same in every game\n"
     )
 
 

@@ -182,11 +182,15 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
     [
         (levels, "-5", "a level must be a number, or a range such as 4:16:4 or 1:128:2x, got -5"),
         (levels, "10:1:2x", "a range must not end below its start, got 10:1:2x"),
-        (levels, "1:9:1x", "the step of a range must make it grow, got 1:9:1x"),
+        (levels, "1:9:1x", "the step of a range must be above 1, got 1:9:1x"),
         (levels, "1:1000000:1", "there must be at most 1,000 levels, got 1:1000000:1"),
-        (limit, "p0=1s", "a limit must be like p99=20ms, got p0=1s"),
-        (limit, "p99=0ms", "a time must be above 0, such as 20ms or 1.5s, got '0ms'"),
-        (Form.parse, "oip", "Triton's perf_analyzer loads the Open Inference Protocol"),
+        (limit, "p0=1s", "a limit must be a percentile and a time, such as p99=20ms, got p0=1s"),
+        (limit, "p99=0ms", "a time must be above 0 and have a unit, such as 20ms or 1.5s, got '0ms'"),
+        (
+            Form.parse,
+            "oip",
+            "there is no form oip: for the Open Inference Protocol, use Triton's perf_analyzer",
+        ),
         (Form.parse, "soap", "the form must be one of unary, packed, stream, such as packed:16, got soap"),
         (
             Form.parse,

@@ -93,4 +93,4 @@ def test_a_truncated_file_is_named_and_the_others_are_looked_at_all_the_same(
     assert f"{cut}: byte " in torn
     assert "the file ends within game " in torn
     assert f"there is no {tmp_path / 'missing'}" in verdict
-    assert verdict.startswith(f"octofold: {cut} cannot be read beyond 39 games; ")
+    assert verdict.startswith(f"octofold: {cut} cannot be read after 39 games; ")

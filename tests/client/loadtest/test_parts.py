@@ -188,7 +188,7 @@ def test_a_rate_that_is_far_too_high_is_given_up_before_its_windows_agree(tmp_pa
     [
         (0.97, 0, 100, "one of its processes uses over 80% of a core"),
         (0.1, 30, 100, "over 5% of the calls were sent more than 1 ms late"),
-        (0.1, 0, 200, "less than 95% of the calls were sent"),
+        (0.1, 0, 200, "fewer than 95% of the calls were sent"),
     ],
 )
 def test_the_cause_is_named_if_the_client_is_too_slow(
@@ -375,7 +375,10 @@ def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> N
     assert test.limit is not None
     assert test.limit.highest_rate == max(held)
     assert 280 < max(held) < min(failed) <= 1.05 * max(held)
-    assert remarks(test)[0] == "300 calls/s is the highest rate found that keeps p99 of 20 ms: 1,199 boards/s"
+    assert (
+        remarks(test)[0]
+        == "300 calls/s is the highest rate found that keeps the limit p99 of 20 ms: 1,199 boards/s"
+    )
 
 
 def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows(tmp_path: Path) -> None:
