@@ -1,6 +1,7 @@
 """Imports gRPC without the log lines that its C library would print to standard error.
 
-Failed calls raise errors that report the same problems. If the user has set GRPC_VERBOSITY, its value stays.
+Failed calls raise errors that report the same problems. If the user has set GRPC_VERBOSITY, its value is
+kept.
 """
 
 import os

@@ -20,7 +20,7 @@ from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.live import LiveFile
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, MoveSource, play
+from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result import Evaluation, RunFigures
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
@@ -99,8 +99,8 @@ class Games:
     """Number of games at a time; None for `PARALLEL`, or `LOCAL_PARALLEL` for a local player."""
     watch: bool = False
     """Whether to write the boards of running games to live.json, for the server's page."""
-    patience_seconds: float = PATIENCE_SECONDS
-    """How long calls are retried while no server answers."""
+    retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
+    """Timeout for retries while no server answers."""
     values: Judge | None = None
     """The value function by which the luck of the tiles is taken out of averages; None for plain averages."""
 
@@ -133,15 +133,17 @@ class Players:
     Ctrl-C."""
     cluster: "RayCluster | None" = None
     """Ray cluster whose tasks play the games; None to play in this process."""
-    patience_seconds: float = 0.0
-    """How long connecting is retried at the start while no server answers."""
+    retry_timeout_seconds: float = 0.0
+    """Timeout for retries at the start while no server answers."""
     contenders: list[Contender] = field(default_factory=list, init=False)
     """The models, then the local players."""
     check: Callable[[], None] = field(init=False)
     _servers: Servers | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        """Connect to the servers and find the models. Standard error names servers that do not answer.
+        """Connect to the servers and find the models.
+
+        A line on standard error names each server that does not answer.
 
         Raises:
             EvaluationError: two servers have different model files.
@@ -151,7 +153,7 @@ class Players:
             in_main_thread = threading.current_thread() is threading.main_thread()
             self.check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
             if self.models:
-                servers = Servers(self.targets, self.credentials, self.check, self.patience_seconds)
+                servers = Servers(self.targets, self.credentials, self.check, self.retry_timeout_seconds)
                 self._servers = stack.enter_context(servers)
                 self.contenders += [servers.select(*model) for model in self.models]
             self.contenders += self.local
@@ -220,7 +222,9 @@ class Players:
                     server_version=", ".join(sorted(programs)) or None,
                     run=run,
                 )
-                if planned == conditions.games:  # write before luck, which may fail or be interrupted
+                if (
+                    planned == conditions.games
+                ):  # written before luck is computed, which may fail or be interrupted
                     evaluation.write(folder, report(evaluation))
 
                 def on_luck(number: int) -> None:
@@ -299,7 +303,7 @@ class Players:
                 self.check,
                 on_lost,
                 save,
-                patience_seconds=games.patience_seconds,
+                retry_timeout_seconds=games.retry_timeout_seconds,
             )
         started = time.monotonic()
         save_at = started + SAVE_SECONDS

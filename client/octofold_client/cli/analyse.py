@@ -122,7 +122,7 @@ def _describe_judged(folder: Path) -> str | None:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if not kept["judged"]:
             return None
-        return f"the analysis of the last {kept['last_moves']} moves by {kept['judge']['name']}"
+        return f"an analysis of the last {kept['last_moves']} moves, judged by {kept['judge']['name']}"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # missing or unreadable
         return None
 

@@ -12,7 +12,7 @@ from octofold_game.commands.options import File, Folder, Kind, Name, Seed, Wrong
 from octofold_game.contract.results import RESULTS
 
 from octofold_client.errors import InvalidRequest, UsageError
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
+from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS
 from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import Credentials
@@ -114,7 +114,7 @@ class ServerFlags(CredentialFlags):
 
 @dataclass(kw_only=True)
 class ModelFlags:
-    """The flags for one model."""
+    """The flags that name a model."""
 
     model: Name = option("", "model, NAME or NAME:VERSION (default: the server's default model)")
     version: Name = option("", "version of the model (default: the newest ready version)", metavar="N")
@@ -148,8 +148,8 @@ class GameFlags:
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
     patience: int | None = option(
         None,
-        "timeout for retries while no server answers, for example because it restarts (default: "
-        f"{PATIENCE_SECONDS:g} during the games, 0 before them)",
+        "timeout for retries while no server answers, for example during a restart (default: "
+        f"{RETRY_TIMEOUT_SECONDS:g} during the games, 0 before them)",
         0,
         MOST_PATIENCE,
         metavar="SECONDS",

@@ -57,7 +57,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     """Options of `octofold compare`."""
 
     sides: list[str] = argument(
-        "A B", "result folders, or models, NAME or NAME:VERSION; --player adds local players", words="*"
+        "A B", "result folders, or models as NAME or NAME:VERSION; --player adds local players", words="*"
     )
     models: Folder | None = option(
         None,
@@ -78,7 +78,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     equal_within: Percentage | None = option(
         None,
-        "play until A and B are shown to be equal within X%, or one is shown to be more than X% worse",
+        "play until A and B are shown to be equal within X%, or one is shown to be worse by more than X%",
         alone="margin",
     )
     better_than: PercentageOrNone | None = option(
@@ -209,7 +209,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
                     models,
                     options.credentials(),
                     local,
-                    patience_seconds=options.patience or 0,
+                    retry_timeout_seconds=options.patience or 0,
                 )
             )
         except (Unavailable, UnknownModel) as error:
@@ -289,7 +289,7 @@ COMMAND = Command(
     "compare",
     "compare players on the same games",
     "Compares two or more result folders, models or local players on the same games. Prints the average "
-    "differences in score with 95% intervals, and a league table of more than two players. Writes "
+    "differences in score with 95% intervals, and for more than two players a league table. Writes "
     "comparison.json and comparison.md. With a margin, the exit code is 0 for yes, "
     f"{NO} for no and {UNDECIDED} for not decided; with --until-decided, it is 0 or {UNDECIDED}.",
     Options,

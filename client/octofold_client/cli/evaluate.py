@@ -71,7 +71,7 @@ def evaluate(options: Options) -> None:
 
     Raises:
         UsageError: the flags contradict each other.
-        EvaluationError: the folder is not usable.
+        EvaluationError: the result folder cannot be used.
         OctofoldError: a call to the server failed.
     """
     games = games_of(options)

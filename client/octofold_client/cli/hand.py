@@ -1,4 +1,4 @@
-"""`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
+"""`octofold hand`: a person plays on a terminal; `terminal/hand.py` draws the screen."""
 
 import secrets
 import sys
@@ -74,10 +74,10 @@ def _full_screen() -> Console:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise EvaluationError("hand needs a terminal")
     if console.is_dumb_terminal:
-        raise EvaluationError("hand needs a terminal that can move its cursor; TERM is dumb")
+        raise EvaluationError("hand needs a terminal that can move its cursor, but TERM is dumb")
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
-            f"hand draws with UTF-8, but the terminal's locale is {console.encoding}; set LC_ALL=C.UTF-8 if "
+            f"hand draws with UTF-8, but the locale is {console.encoding}; set LC_ALL=C.UTF-8 if "
             "the terminal supports UTF-8"
         )
     return console
@@ -170,7 +170,7 @@ COMMAND = Command(
     "hand",
     "play by hand on the terminal",
     "Plays 2048 by hand, with the arrow keys, WASD or HJKL. The player or model of --judge gives hints and "
-    "comments on each move; without --judge, the server's default model does if a server answers. "
+    "comments on each move; without --judge, the server's default model gives them if a server answers. "
     "Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,

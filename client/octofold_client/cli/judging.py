@@ -36,10 +36,10 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """Return what `who` names: a local player by its spec, or a model of the server by NAME or NAME:VERSION.
+    """Return the local player of the spec `who`, or the model of the server that `who` names.
 
-    If `who` is the name of a player without its required options, a model of this name on the server is
-    returned, if there is one.
+    If `who` is the name of a local player but lacks required options, return the server's model of this name,
+    if there is one.
     """
     unfit = None
     if is_spec(who):
@@ -107,8 +107,8 @@ class LuckFlag(ServerFlags):
 
     luck: Name = option(
         "",
-        "take the luck of the tiles out of scores, by the values of this local player (such as "
-        "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION), which must be points; "
+        "take the luck of the tiles out of scores, by the values (in points) of this local player (such as "
+        "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION); "
         f'"none" leaves the luck in (default: the newest version of {_SHIPPED} in the model repository '
         f"{_VARIABLE}, or else in ./{DEFAULT_MODELS}, if there is one and numba is installed)",
         metavar="WHO",
@@ -147,6 +147,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print the progress of `luck_in`, whose callback this is, if standard error is a terminal."""
+    """Print the progress of `luck_in` if standard error is a terminal. This is its callback."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

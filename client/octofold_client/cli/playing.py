@@ -8,7 +8,7 @@ from rich.console import Console
 from octofold_client.cli.arguments import GAMES, GameFlags, SliceFlag, name_in_folder
 from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.contenders.local_players import Contender, LocalContender
-from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
+from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice
@@ -28,7 +28,7 @@ def games_of(options: GameFlags) -> Games:
     if options.out:
         check_writable(options.out)
     wanted = Slice(*numbers, number) if numbers else number
-    patience = PATIENCE_SECONDS if options.patience is None else options.patience
+    patience = RETRY_TIMEOUT_SECONDS if options.patience is None else options.patience
     return Games(wanted, options.seed, options.parallel, options.watch, patience)
 
 

@@ -133,7 +133,8 @@ def _check_log(found: _Checked) -> str:
     for moves in read_log(existing(found.file), tell, broken):
         found.records += len(moves)
         found.moves += len(moves)
-    return f"{counted(found.moves, 'move')}: all are legal; the last field can be the cell of: {readings}"
+    total = counted(found.moves, "move")
+    return f"{total}: all are legal; the last field can be the cell of: {readings}"
 
 
 def _check_replays(found: _Checked) -> str:

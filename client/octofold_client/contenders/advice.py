@@ -43,7 +43,7 @@ class Adviser:
     """A player or model that gives advice. It caches its advice on each board, and returns errors as text."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
-    """Returns the advice on a board `[16]`; raises `OctofoldError`."""
+    """Function that returns the advice on a board `[16]`, or raises `OctofoldError`."""
     _known: dict[bytes, Advice] = field(default_factory=dict, init=False)
 
     def __call__(self, board: NDArray[np.uint8]) -> AdviceOrError:
@@ -83,7 +83,7 @@ def local_adviser(spec: str) -> Adviser:
     player = contender.player
 
     def advise(board: NDArray[np.uint8]) -> Advice:
-        choice = int(player.next_moves(board[None])[0])  # may differ from the move of the largest value
+        choice = int(player.next_moves(board[None])[0])  # may differ from the move with the largest value
         if not isinstance(player, ValuingPlayer):
             return Advice(contender.title, choice, None, "", None)
         return Advice(contender.title, choice, player.action_values(board[None])[0], player.value_unit, None)

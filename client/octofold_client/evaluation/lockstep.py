@@ -26,9 +26,9 @@ from octofold_client.rpc.answers import NextMoves
 from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
 SLICE_SECONDS = 0.2
-PATIENCE_SECONDS = 10.0
+RETRY_TIMEOUT_SECONDS = 10.0
 """Time during which an unavailable server is retried, for example while it restarts."""
-FULL_SECONDS = 60.0
+FULL_TIMEOUT_SECONDS = 60.0
 """Minimum time during which servers with full queues are retried if none of them answers. A queue may be too
 small for a whole group."""
 _GROUPS_IN_FLIGHT = 2
@@ -101,10 +101,10 @@ class PlayedBatch:
 
 
 @dataclass(frozen=True)
-class _Patience:
+class _RetryLimits:
     ask_again: RetryPolicy
-    seconds: float
-    full_seconds: float
+    timeout_seconds: float
+    full_timeout_seconds: float
 
 
 @dataclass(eq=False)
@@ -145,8 +145,8 @@ def play(
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
     ask_again: RetryPolicy = EVALUATION_RETRY,
-    patience_seconds: float = PATIENCE_SECONDS,
-    full_seconds: float = FULL_SECONDS,
+    retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS,
+    full_timeout_seconds: float = FULL_TIMEOUT_SECONDS,
 ) -> Generator[PlayedBatch, None, None]:
     """Play games and yield the result of each answered batch.
 
@@ -160,18 +160,19 @@ def play(
         on_lost: called when a server begins to fail while others still work, with its index and its error.
         on_left: called at the end, also after an error, with the games that have begun and not finished.
         ask_again: pauses before retries of a full or unavailable server. The last pause is repeated.
-        patience_seconds: how long an unavailable server is retried. The games end when all servers have been
-            unavailable for this long.
-        full_seconds: how long servers with full queues are retried while none answers, if this is longer than
-            `patience_seconds`.
+        retry_timeout_seconds: timeout for retries to an unavailable server. The games end when all servers
+            have been unavailable for this long.
+        full_timeout_seconds: timeout for retries to servers with full queues while none answers, if this is
+            longer than `retry_timeout_seconds`.
 
     Raises:
         BrokenAnswer: a move is illegal.
         EvaluationError: a server answers with another player than the selected one.
         OctofoldError: the last server failed, or the queues of all servers have been full for too long.
     """
-    patience = _Patience(ask_again, patience_seconds, max(full_seconds, patience_seconds))
-    table = _Table(asks, seed, games, parallel, largest_exponent, patience)
+    full_timeout = max(full_timeout_seconds, retry_timeout_seconds)
+    retry_limits = _RetryLimits(ask_again, retry_timeout_seconds, full_timeout)
+    table = _Table(asks, seed, games, parallel, largest_exponent, retry_limits)
     try:
         while table.ready or table.in_flight:
             server, group, answer = table.next_answer(while_waiting)
@@ -206,13 +207,13 @@ class _Table:
         games: Sequence[int | Episode],
         parallel: int,
         largest_exponent: int,
-        patience: _Patience,
+        retry_limits: _RetryLimits,
     ) -> None:
         # Indices are read lazily, because millions of new games may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
-        self._patience = patience
+        self._retry_limits = retry_limits
         self._last_answer = time.monotonic()
         places, groups = min(parallel, len(games)), _GROUPS_IN_FLIGHT * len(asks)
         self._groups = [
@@ -290,19 +291,19 @@ class _Table:
         if isinstance(error, QueueFull):
             server.failures = 0
             waiting = self.in_flight > server.in_flight  # another server may still answer
-            if not waiting and now - self._last_answer > self._patience.full_seconds:
+            if not waiting and now - self._last_answer > self._retry_limits.full_timeout_seconds:
                 raise error
         else:
             server.failures += 1
             if server.failures == 1:
                 server.failing_since = now
-        ask_again = self._patience.ask_again
+        ask_again = self._retry_limits.ask_again
         wait = ask_again.wait_seconds(error, min(max(1, server.failures), ask_again.attempts - 1))
         if wait is None:
             server.lost = True
         else:
             server.retry_at = now + wait
-            over = server.failing_since + self._patience.seconds
+            over = server.failing_since + self._retry_limits.timeout_seconds
             if server.failures and now < over:  # one more attempt at the end of the patience
                 server.retry_at = min(server.retry_at, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
@@ -311,7 +312,7 @@ class _Table:
         return server.failures == 1 and others
 
     def _is_given_up(self, server: _Server, now: float) -> bool:
-        return server.failures > 0 and now - server.failing_since >= self._patience.seconds
+        return server.failures > 0 and now - server.failing_since >= self._retry_limits.timeout_seconds
 
     def result_of(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
         """Return the result of an answer to `group`."""

@@ -19,7 +19,7 @@ from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
 from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
-FIRST_SECONDS = 10.0
+FIRST_CALL_TIMEOUT_SECONDS = 10.0
 """Deadline of the first call. It is short, so that the command fails soon if no server answers."""
 
 
@@ -47,7 +47,7 @@ class Servers:
         targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
-        patience_seconds: how long the servers are retried if none answers.
+        retry_timeout_seconds: timeout for retries if no server answers.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Servers:
         targets: Sequence[str],
         credentials: Credentials,
         while_waiting: Callable[[], None] = lambda: None,
-        patience_seconds: float = 0.0,
+        retry_timeout_seconds: float = 0.0,
     ) -> None:
-        self._patience_seconds = patience_seconds
+        self._retry_timeout_seconds = retry_timeout_seconds
         self._targets = [address for target in targets for address in addresses_of(target)]
         self._credentials = credentials
         self._while_waiting = while_waiting
@@ -77,10 +77,10 @@ class Servers:
                 )
                 for target in self._targets
             ]
-            end = time.monotonic() + self._patience_seconds
+            end = time.monotonic() + self._retry_timeout_seconds
             missing = self._ask(clients)
-            if not self._answering and self._patience_seconds:
-                print(f"retrying for {self._patience_seconds:g} s: {missing[0][1]}", file=sys.stderr)
+            if not self._answering and self._retry_timeout_seconds:
+                print(f"retrying for {self._retry_timeout_seconds:g} s: {missing[0][1]}", file=sys.stderr)
             while not self._answering and time.monotonic() < end:
                 self._while_waiting()
                 time.sleep(POLL_SECONDS)
@@ -104,7 +104,9 @@ class Servers:
         missing = []
         for client in clients:
             try:
-                models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_CALL_RETRY)
+                models = client.list_models(
+                    timeout_seconds=FIRST_CALL_TIMEOUT_SECONDS, retry=FIRST_CALL_RETRY
+                )
             except (Unavailable, DeadlinePassed) as failure:
                 missing.append((client.target, diagnose(failure, client.target, self._credentials)))
             else:

@@ -18,13 +18,12 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING = 3
-"""Number of consecutive windows that must agree to end a step. The figures of the step are computed from its
-last windows of this number."""
-WITHIN = 0.10
+"""A step ends when its last `AGREEING` windows agree. Its figures are computed from these windows."""
+TOLERANCE = 0.10
 """Windows agree if each differs from their average by at most this share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
-"""The client is too slow if a process uses more than the first share of a core, if more than the second share
-of the calls is late, or if less than the third share of the calls is sent."""
+"""The client is too slow if a process uses more than `BUSY_SHARE` of a core, if more than `LATE_SHARE` of the
+calls are sent late, or if less than `SENT_SHARE` of the calls are sent."""
 
 
 class Limit(Struct):
@@ -105,8 +104,8 @@ class StepResult(Struct, kw_only=True):
             warnings.append(f"this step ended early, after {counted(len(windows), 'window')}")
         elif not has_agreed:
             warnings.append(
-                f"no {AGREEING} windows agreed within {WITHIN:.0%}: the load is too high for the server, the "
-                "machine is busy with other work, or the windows have too few calls (--window)"
+                f"no {AGREEING} windows in a row agreed within {TOLERANCE:.0%}: the load is too high for the "
+                "server, the machine is busy with other work, or the windows have too few calls (--window)"
             )
         holds = None
         if limit is not None:
@@ -202,7 +201,7 @@ def agree(windows: Sequence[Counts]) -> bool:
     figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]
     averages = [sum(values) / AGREEING for values in figures]
     return len(last) == AGREEING and all(
-        average > 0 and all(abs(value - average) <= WITHIN * average for value in values)
+        average > 0 and all(abs(value - average) <= TOLERANCE * average for value in values)
         for average, values in zip(averages, figures, strict=True)
     )
 
@@ -300,7 +299,7 @@ def remarks(test: LoadTest) -> list[str]:
         found.append(
             f"no tested rate keeps the limit {test.limit}"
             if rate is None
-            else f"{per_second(rate)} calls/s is the highest rate found that keeps the limit {test.limit}: "
+            else f"the highest rate found that keeps the limit {test.limit} is {per_second(rate)} calls/s, "
             f"{per_second(rate * test.boards_a_call)} boards/s"
         )
     if not test.finished:

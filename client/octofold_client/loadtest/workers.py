@@ -45,7 +45,7 @@ def load_windows(
     def receive() -> list[Any]:
         received = []
         for pipe, process in workers:
-            while_waiting()  # also if counts arrive in less than a poll's time
+            while_waiting()  # also if the counts are already there
             while not pipe.poll(POLL_SECONDS):
                 while_waiting()
             try:

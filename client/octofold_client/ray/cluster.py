@@ -79,7 +79,7 @@ def cpus() -> int:
 
 
 def free_capacity() -> str:
-    """Describe the free part of the cluster, such as "2 nodes with 1 of 4 CPUs free"."""
+    """Describe the nodes and their free resources, such as "2 nodes with 1 of 4 CPUs free"."""
     free, total = ray.available_resources(), ray.cluster_resources()
     shares = [
         f"{free.get(name, 0):g} of {total[name]:g} {name}s" for name in ("CPU", "GPU") if total.get(name)

@@ -89,7 +89,7 @@ class RayCluster:
             while spread.waiting or spread.running:
                 check()
                 spread.assign()
-                spread.report_if_nothing_moves()
+                spread.report_a_stall()
                 if not spread.running:
                     time.sleep(POLL_SECONDS)
                     continue
@@ -157,8 +157,8 @@ class _Spread:
             each.place, each.messages = place, task.remote(work)
             self.running.append(each)
 
-    def report_if_nothing_moves(self) -> None:
-        """If no game has moved for a while, report once how much of the cluster is free."""
+    def report_a_stall(self) -> None:
+        """If no game has moved for `STALL_SECONDS`, report once how much of the cluster is free."""
         if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
             self.remark(

@@ -22,8 +22,8 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Create it inside a running event loop; only this loop can use it. If several tasks ask about one board
-    each at the same time, they share calls. To stop waiting for an answer, cancel the task.
+    Create it inside a running event loop; only this loop can use it. Tasks that request the move for one
+    board each at the same time share calls. To stop waiting for an answer, cancel the task.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except grpc.aio.InternalError:  # without a useful text; the blocking API reports a status instead
+        except grpc.aio.InternalError:  # its text says nothing; the blocking API reports a status instead
             raise UnexpectedStatus(
                 f"gRPC could not send the call to {self.target}; the log of gRPC says why",
                 grpc.StatusCode.INTERNAL.value[0],

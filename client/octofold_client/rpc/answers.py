@@ -14,13 +14,15 @@ class NextMove:
     move: int
     """0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32]
-    """`[4]`: 0 for illegal moves; the sum is 1, or 0 if the game is over. Empty from a player."""
+    """`[4]`: the probability of each move, 0 if it is illegal. The sum is 1, or 0 if the game is over. Empty
+    from a player."""
     votes: NDArray[np.uint8]
     """`[4]`: number of symmetric views of the board that voted for each move. Empty from a player."""
     model: str
     version: str
     queue_us: int
-    """See `NextMoves.queue_us`; the call may contain boards of other callers."""
+    """Longest waiting time in microseconds; see `NextMoves.queue_us`. The call may contain boards of other
+    callers."""
     inference_us: int
     """Computing time in microseconds; see `NextMoves.inference_us`."""
     values: NDArray[np.float32] | None = None
@@ -44,7 +46,7 @@ class NextMoves:
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32] | None
-    """`[N, 4]`; None from a player, or if they were not requested."""
+    """`[N, 4]`: the probability of each move; None from a player, or if they were not requested."""
     model: str
     version: str
     queue_us: int

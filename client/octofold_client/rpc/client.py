@@ -55,7 +55,7 @@ class PendingAnswer(Generic[T]):
             try:
                 self._answer = self._finish()
             except BaseException as error:
-                self._call.cancel()  # has an effect after an exception from `while_waiting`
+                self._call.cancel()  # the call still runs if `while_waiting` raised
                 self._error = error
             self._ended = True
         if self._error is not None:
@@ -90,7 +90,7 @@ class PendingAnswer(Generic[T]):
         while True:
             try:
                 return self._call.result(POLL_SECONDS)
-            except grpc.FutureTimeoutError:  # time to poll; a passed deadline is a `grpc.RpcError`
+            except grpc.FutureTimeoutError:  # not the deadline, which raises a `grpc.RpcError`
                 self._while_waiting()
 
     def _pause(self, seconds: float) -> None:
@@ -103,7 +103,7 @@ class PendingAnswer(Generic[T]):
 class Client:
     """A blocking client, which many threads can use at once.
 
-    If several threads ask about one board each at the same time, they share calls. Every method raises an
+    Threads that request the move for one board each at the same time share calls. Every method raises an
     `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
@@ -224,7 +224,8 @@ class Client:
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
-            # This repeats `_begin` without its call, because all boards of an evaluation take this path.
+            # The body of `_begin` is repeated here to save a call: all boards of an evaluation take this
+            # path.
             conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 

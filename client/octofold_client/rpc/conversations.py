@@ -136,7 +136,7 @@ class Calls:
 
         Raises:
             BoardError: the board is invalid; nothing is sent.
-            InvalidRequest: the time of a search is invalid.
+            InvalidRequest: `search_seconds` is out of range.
         """
         cells = _cells(board)
         if search_seconds is not None:
@@ -174,7 +174,7 @@ class Calls:
 
         Raises:
             BoardError: a board is invalid; nothing is sent.
-            InvalidRequest: the time of a search is invalid.
+            InvalidRequest: `search_seconds` is out of range.
         """
         packed = _packed(boards)
         n = len(packed) // messages.CELLS
@@ -331,7 +331,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
-    """Parse the response for `n` boards. A network sends probabilities if `with_probabilities` is true."""
+    """Parse the response for `n` boards; that of a network has probabilities if `with_probabilities`."""
     probabilities = values = depth = positions = value = None
     try:
         moves = messages.MOVES.read(response.moves, n)

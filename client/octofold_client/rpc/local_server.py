@@ -1,6 +1,6 @@
 """Runs a local server: it starts on a free port when a block begins, and stops when the block ends.
 
-It starts `octofold-serve` in a process of this Python. The client does not import it.
+It runs `octofold-serve` in a process with this Python interpreter. The client does not import the server.
 """
 
 import signal

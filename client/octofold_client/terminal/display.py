@@ -29,7 +29,7 @@ class Status:
     unit: str
     """The noun for the count, such as `games`."""
     facts: tuple[str, ...] = ()
-    """Further facts, a few words each."""
+    """Further facts, such as `12 running`."""
     left: str = ""
     """The remaining time in words."""
 

@@ -85,7 +85,7 @@ def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path)
     assert "moves to the end" in plain.stdout
     assert "result: " not in plain.stdout
     assert plain.stderr == (
-        f"{folder / 'analysis.json'} is unchanged: it contains the analysis of the last 3 moves by "
+        f"{folder / 'analysis.json'} is unchanged: it contains an analysis of the last 3 moves, judged by "
         "montecarlo:runs=1; use --judge to replace it.\n"
     )
     assert [(folder / name).read_bytes() for name in names] == before

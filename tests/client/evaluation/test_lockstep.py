@@ -145,7 +145,7 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
             15,
             on_lost=lambda server, _: lost.append(server),
             ask_again=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
-            patience_seconds=patience,
+            retry_timeout_seconds=patience,
         )
     )
     played = {episode.game: episode for step in steps for episode in step.finished}
@@ -170,7 +170,7 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
                 15,
                 on_lost=lambda _, error: lost.append(error),
                 ask_again=AT_ONCE,
-                patience_seconds=0,
+                retry_timeout_seconds=0,
             )
         )
     assert len(lost) == 1
@@ -182,12 +182,20 @@ def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
 ) -> None:
     calls = 200  # far more than there are attempts
     back = Failing(range(3, calls), lambda: error("gone"))
-    steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=3_600))
+    steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, retry_timeout_seconds=3_600))
     assert sum(len(step.finished) for step in steps) == 4
     gone = dying(3)
     with pytest.raises(Unavailable):
         list(
-            play([gone], 7, range(4), 4, 15, ask_again=RetryPolicy(first_wait_seconds=60), patience_seconds=0)
+            play(
+                [gone],
+                7,
+                range(4),
+                4,
+                15,
+                ask_again=RetryPolicy(first_wait_seconds=60),
+                retry_timeout_seconds=0,
+            )
         )
     assert len(gone.batches) <= 5
 
@@ -212,7 +220,11 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
 def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
     with pytest.raises(QueueFull):
-        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0, full_seconds=0))
+        list(
+            play(
+                [busy], 7, range(4), 4, 15, ask_again=AT_ONCE, retry_timeout_seconds=0, full_timeout_seconds=0
+            )
+        )
 
 
 def test_while_a_server_is_full_the_others_get_its_games() -> None:
