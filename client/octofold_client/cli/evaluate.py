@@ -32,7 +32,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
 
     models: Names = option(
         [],
-        "models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
+        "models that play one after the other, NAME or NAME:VERSION (default: the server's default model)",
         flag="--model",
     )
     logs: bool = option(

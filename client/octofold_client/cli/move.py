@@ -48,7 +48,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
 
 
 def move(options: Options) -> None:
-    """Print the move for the board on the command line, or one line of CSV for each line of standard input.
+    """Print the move for the board on the command line, or a line of CSV for each board of standard input.
 
     Raises:
         UsageError: the command line contains no board, or the model does not value boards.
@@ -126,7 +126,7 @@ def _read_boards(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
 ) -> Iterator[tuple[int, list[float], float | None]]:
-    """Yield a tuple for each board: its move, the four probabilities (or a player's values), its value.
+    """Yield for each board its move, its four probabilities (or a player's four values), and its value.
 
     The move is 0 to 3, or -1 if the game is over. The value is None unless `with_value`.
     """

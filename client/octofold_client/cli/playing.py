@@ -33,7 +33,7 @@ def games_of(options: GameFlags) -> Games:
 
 
 def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: bool) -> ResultFolder:
-    """Return the folder for a contender's games: --out if it is `alone`, otherwise a subfolder of it."""
+    """Return the folder for a contender's games: --out if it plays `alone`, otherwise a subfolder."""
     name = folder_name("evaluate", contender, games)
     if not options.out:
         return ResultFolder(RESULTS / name)

@@ -36,7 +36,7 @@ class LocalContender:
         """Whether the player has an attribute `sha256`. If so, its name includes its options."""
         self.package_version = package_version
         self.spec = spec
-        # Computed before the games, because a player may learn or cache something in them.
+        # Computed before the games, because a player may learn or cache something while it plays.
         self.sha256: str | None = source_digest(player) if own is None else own
         """The player's own digest, or the digest of its source and options; None if unknown."""
         # The name of a player without its own digest may leave out its options.

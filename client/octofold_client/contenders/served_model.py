@@ -22,7 +22,7 @@ from octofold_client.rpc.retry import NO_RETRY
 from octofold_client.wording import listed
 
 LOAD_TIMEOUT_SECONDS = 300.0
-"""Timeout for loading a player. The server hashes the player's tables, which may have gigabytes."""
+"""Timeout for loading a player. The server hashes the player's tables, which may be gigabytes large."""
 
 FIRST_BOARD = np.array([[1, 1, *[0] * 14]], np.uint8)
 

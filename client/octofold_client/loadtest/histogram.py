@@ -22,7 +22,7 @@ class Histogram:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        """Number of values by the largest value of their bucket."""
+        """Number of values in each bucket, by the largest value of the bucket."""
         self.count = 0
         self.sum = 0
         self.max = 0

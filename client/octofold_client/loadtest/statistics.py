@@ -27,7 +27,7 @@ class ServerCounters(NamedTuple):
     calls: int
     """Number of answered calls."""
     call_ns: int
-    """Total time of these calls from arrival to answer."""
+    """Total time of the answered calls, from arrival to answer."""
     queue_ns: int
     inference_ns: int
     boards: int

@@ -166,7 +166,7 @@ class _Spread:
             )
 
     def receive(self, each: _Slice) -> TaskSteps | None:
-        """Return the next message of a task; if the task has ended, put its games back and return None.
+        """Return the next message of a task; if the task has ended, requeue its games and return None.
 
         Raises:
             BrokenAnswer, EvaluationError: another task would fail in the same way.
@@ -177,13 +177,13 @@ class _Spread:
         except StopIteration:
             self.running.remove(each)
             if each.games:
-                self._put_back(each, "the task ended")
+                self._requeue(each, "the task ended")
             return None
         except (BrokenAnswer, EvaluationError) as error:  # users see the cause, not Ray's error class
             raise type(error.cause)(str(error.cause)) from None  # type: ignore[union-attr]
         except (OctofoldError, OSError, RayError) as error:
             self.running.remove(each)
-            self._put_back(each, cluster.reason(error))
+            self._requeue(each, cluster.reason(error))
             return None
         for episode in steps.finished:
             each.games.pop(episode.game)
@@ -191,8 +191,8 @@ class _Spread:
         self._failures, self._moved, self._reported = 0, time.monotonic(), False
         return steps
 
-    def _put_back(self, each: _Slice, why: str) -> None:
-        """Let another task play the rest of a slice."""
+    def _requeue(self, each: _Slice, why: str) -> None:
+        """Requeue the remaining games of a slice for another task."""
         now = time.monotonic()
         if now - self._failed > SAME_FAILURE_SECONDS:
             self._failures, self._failed = self._failures + 1, now

@@ -100,7 +100,7 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """Redraws a bar and the facts in place, and removes them when the work ends."""
+    """Redraws a progress bar and the facts in place, and removes them when the work ends."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()

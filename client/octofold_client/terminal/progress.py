@@ -149,7 +149,7 @@ def progress_on(games: int, title: str, console: Console | None = None) -> Evalu
 
 
 class NotebookDisplay(Display):
-    """Redraws a bar and the facts in place, and leaves them when the work ends."""
+    """Redraws a progress bar and the facts in place, and leaves them visible when the work ends."""
 
     _shown: Any = None
     _latest: Callable[[], Status] | None = None
