@@ -25,7 +25,7 @@ from octofold_client.errors import BrokenAnswer, EvaluationError, OctofoldError,
 from octofold_client.rpc.answers import NextMoves
 from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
-SLICE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 RETRY_TIMEOUT_SECONDS = 10.0
 """Time during which an unavailable server is retried, for example while it restarts."""
 FULL_TIMEOUT_SECONDS = 60.0
@@ -304,7 +304,7 @@ class _Table:
         else:
             server.retry_at = now + wait
             over = server.failing_since + self._retry_limits.timeout_seconds
-            if server.failures and now < over:  # one more attempt at the end of the patience
+            if server.failures and now < over:  # one more attempt at the timeout
                 server.retry_at = min(server.retry_at, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error
@@ -331,10 +331,10 @@ class _Table:
     def _wait_seconds(self) -> float:
         """Return the time in seconds to wait for an answer before `while_waiting` or a retry is due."""
         if not self.ready:
-            return SLICE_SECONDS
+            return POLL_SECONDS
         now = time.monotonic()
         due = min((each.retry_at for each in self._servers if each.retry_at > now), default=math.inf)
-        return min(SLICE_SECONDS, due - now)
+        return min(POLL_SECONDS, due - now)
 
     def unfinished(self) -> list[Episode]:
         """Return the games that have begun and not finished."""
