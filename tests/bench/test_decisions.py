@@ -1,4 +1,4 @@
-"""The decisions keep their promise: simulated, they are wrong no more often than they say."""
+"""Simulated comparisons decide wrongly no more often than promised."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    """What `bench/strength/decisions.py` found."""
+    """The JSON result of `bench/strength/decisions.py`."""
     command = [
         sys.executable,
         str(ROOT / "bench" / "strength" / "decisions.py"),

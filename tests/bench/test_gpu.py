@@ -1,4 +1,4 @@
-"""`bench/gpu/gpu.py` on a machine without a GPU: every part ends in figures or says why not."""
+"""`bench/gpu/gpu.py` without a GPU: every part gives figures or the reason why it cannot."""
 
 import ctypes
 import json
@@ -51,7 +51,7 @@ def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_pa
 
 
 def measured(*flags: str, at: str = "", do: Callable[[int], object] = int) -> dict[str, Any]:
-    """The last line of a quick run; when a part begins whose number is `at`, `do` gets the process."""
+    """Return the JSON of a quick run. When part number `at` begins, `do` gets the process id."""
     with subprocess.Popen(
         [*COMMAND, *QUICK, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -72,7 +72,7 @@ def kill_part(process: int) -> None:
     """Kill the process of the part that runs."""
     while True:
         for child in psutil.Process(process).children():
-            if any("spawn_main" in word for word in child.cmdline()):  # not what tracks resources
+            if any("spawn_main" in word for word in child.cmdline()):  # not Python's resource tracker
                 return child.kill()
         time.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""The bench of luck: what is left of the variance, and what that costs."""
+"""`bench/strength/luck.py` measures the remaining variance and the cost of computing luck."""
 
 import json
 import subprocess

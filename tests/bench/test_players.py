@@ -1,4 +1,4 @@
-"""`bench/strength/players.py` plays the games that it says."""
+"""`bench/strength/players.py` plays the games that it reports."""
 
 import json
 import subprocess

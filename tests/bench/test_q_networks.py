@@ -1,4 +1,5 @@
-"""`bench/strength/q_networks.py` plays Q-networks, dropout on and off, and what needs no learning."""
+"""`bench/strength/q_networks.py` plays Q-networks with and without dropout, and players that need no
+training."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The picture of the README: what it shows is what the models do."""
+"""The picture of the README shows what the shipped models do."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What the tests that judge finished games share: result folders of quick players in this process."""
+"""Result folders of quick local players, for tests that analyze finished games."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def greedy(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.i
 
 
 def play_into(folder: Path, choose: Choose, games: int, seed: int, name: str) -> Path:
-    """Makes a result folder of `games` games, without the result file."""
+    """Make a result folder of `games` games, without the result file."""
     folder.mkdir(parents=True)
     conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": seed}
     (folder / "conditions.json").write_text(json.dumps(conditions))
@@ -46,5 +46,5 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def worse_games(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same by a player that takes the smallest."""
+    """The result folder of a player that takes the smallest reward."""
     return play_into(tmp_path_factory.mktemp("timid") / "timid", timid, 40, 7, "timid")

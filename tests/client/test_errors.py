@@ -1,4 +1,4 @@
-"""The exception tree: complete, drawn as it is, and the inverse of the server's status table."""
+"""The exception tree is complete, drawn correctly, and the inverse of the server's status table."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the package promises to programs: all of it named, all of it there, nothing by accident."""
+"""The public names of the package: all exist, all are listed, and no other name is public."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The examples of docs/library.md, run as they stand, and an evaluation as programs and notebooks call it."""
+"""The examples of docs/library.md work, and programs and notebooks can evaluate."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def test_every_example_of_the_document_runs(
     assert len(examples) == 9
     for example in examples:
         line = text[: example.start()].count("\n") + 1
-        code = "\n" * line + example[1].replace(ADDRESS, target)  # failures name the document's lines
+        code = "\n" * line + example[1].replace(ADDRESS, target)  # for tracebacks with its line numbers
         exec(compile(code, str(DOCUMENT), "exec"), names)
     assert names["answer"].model == "small"
     assert names["answers"].probabilities.shape == (1000, 4)

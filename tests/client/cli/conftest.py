@@ -1,4 +1,4 @@
-"""What the tests of the command share: a server of a model whose games are short, and games of it."""
+"""Fixtures for tests of `octofold`: a server of a model with short games, and games of this model."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from support.servers import ServerProcess, served
 
 @pytest.fixture(scope="session")
 def brief_repository(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small model, whose games end with the first tile of 128, so that they are short."""
+    """A repository with a small model whose games end early, at the first tile of 128."""
     folder = tmp_path_factory.mktemp("brief")
     publish_model(folder, largest_exponent=6)
     return folder
@@ -19,14 +19,14 @@ def brief_repository(publish_model: Callable[..., Path], tmp_path_factory: pytes
 
 @pytest.fixture(scope="session")
 def brief_target(brief_repository: Path) -> Iterator[str]:
-    """The address of a server of it, shared by all tests that do not change it."""
+    """The address of a server of `brief_repository`, shared by all tests that do not change it."""
     with served(brief_repository) as server:
         yield server.target
 
 
 @pytest.fixture(scope="session")
 def uninterrupted(brief_target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
-    """The first games of `OPTIONS` as one server plays them in one go."""
+    """The first games of an evaluation with `OPTIONS` that nothing interrupted."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     done = evaluate(folder, *OPTIONS, "--games", str(GAMES), "--target", brief_target, "--out", "out")
     assert done.returncode == 0, done
@@ -35,6 +35,6 @@ def uninterrupted(brief_target: str, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def second(brief_repository: Path) -> Iterator[ServerProcess]:
-    """Another server of the same models, for a test to do with as it likes."""
+    """Another server of the same models, which a test may stop or kill."""
     with served(brief_repository) as server:
         yield server

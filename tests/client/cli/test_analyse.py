@@ -1,4 +1,4 @@
-"""`octofold analyse`: where games are lost, by the records alone and with a judge's opinion of each move."""
+"""`octofold analyse` shows where games are lost, with and without a judge's opinion of each move."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from support.commands import octofold
 
 @pytest.fixture
 def folder(games: Path, tmp_path: Path) -> Path:
-    """A copy of the 40 greedy games, to be written into."""
+    """A writable copy of the result folder of 40 greedy games."""
     return Path(shutil.copytree(games, tmp_path / "greedy"))
 
 

@@ -1,4 +1,4 @@
-"""Boards as text: what is read, and how what cannot be read is named."""
+"""Boards are read from text, and errors name the text that is not a board."""
 
 import numpy as np
 import pytest

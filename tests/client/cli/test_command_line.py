@@ -1,4 +1,4 @@
-"""The command `octofold` as people run it: what it prints where, and how it fails."""
+"""The command `octofold`: standard output, standard error, and failures."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_a_board_on_the_command_line_gets_its_move_and_the_probabilities(target:
 
 def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tmp_path: Path) -> None:
     over = ",".join(map(str, [1, 2, 1, 2, 2, 1, 2, 1] * 2))
-    lines = f"{CORNER.replace(' ', ',')}\n{over}\n" * 3000  # more than fit into one call
+    lines = f"{CORNER.replace(' ', ',')}\n{over}\n" * 3000  # more boards than one call may contain
     done = octofold("move", "--target", target, folder=tmp_path, stdin=lines)
     assert done.returncode == 0, done
     header, first, second, *rest = done.stdout.splitlines()

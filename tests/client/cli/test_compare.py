@@ -1,4 +1,4 @@
-"""`octofold compare`: differences, league tables, and playing on until it is decided."""
+"""`octofold compare`: differences, league tables, and games until a question is decided."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from support.shipped import newest
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison is written below the working folder."""
+    """Change to a temporary folder, because the command writes below the working folder."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -27,14 +27,14 @@ def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.Co
 
 
 def wrong(*arguments: str | Path, folder: Path | None = None) -> str:
-    """What is said of a command line that cannot be right."""
+    """Return the error of a wrong command line."""
     return failure("compare", *arguments, folder=folder, code=2)
 
 
 @pytest.fixture(scope="module")
 def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of one network under two names, equally good to the last move, whose games end
-    at tile 32, and a third under which they end at tile 8.
+    """The address of a server of one network under three names: the games of two end at tile 32, those of the
+    third at tile 8.
     """
     folder = tmp_path_factory.mktemp("two")
     publish_model(folder, name="one", largest_exponent=4)
@@ -120,7 +120,7 @@ def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) ->
 
 
 def made_up(folder: Path, name: str, scores: Sequence[int], seed: int = 1) -> Path:
-    """A result folder of games with these scores, which nobody played."""
+    """Write a result folder of invented games with these scores."""
     folder.mkdir()
     conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": seed}
     (folder / "conditions.json").write_text(json.dumps(conditions))
@@ -205,7 +205,7 @@ def test_a_comparison_names_the_values_by_which_it_took_out_luck(
     games: Path, worse_games: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOFOLD_MODELS", str(newest("ntuple").parents[1]))
-    Path("models").symlink_to(newest("ntuple").parents[1])  # the variable goes before the default
+    Path("models").symlink_to(newest("ntuple").parents[1])  # OCTOFOLD_MODELS takes precedence over ./models
     sides = [shutil.copytree(each, each.name) for each in (games, worse_games)]
     done = compare(*sides, "--out", "out")
     assert done.returncode == 0, done

@@ -1,4 +1,4 @@
-"""`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
+"""`octofold hand` on a real terminal, with real key presses and advisers."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from support.terminals import DOWN, LEFT, OCTOFOLD, RIGHT, SECONDS, UP, Screen
 
 OpenScreen = Callable[..., Screen]
 TURNS = "hjkl" * 250
-"""Enough moves to the end of any such game; the keys after it do nothing."""
+"""Enough moves to end any game that these keys play; the keys after its end do nothing."""
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Evaluations that end early, by Ctrl-C, a dead server, a closed terminal: nothing is lost or left behind."""
+"""Evaluations that Ctrl-C, a dead server or a closed terminal ends: no game is lost, no process is left
+behind."""
 
 import json
 import signal
@@ -22,7 +23,7 @@ Start = Callable[..., Command]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts octofold with these arguments in tmp_path, and ends what a failed test leaves running."""
+    """A function that starts octofold in tmp_path. Processes that a failed test leaves running are ended."""
     started = []
 
     def start(*arguments: str) -> Command:
@@ -110,7 +111,7 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, brief_repository: P
         server.process.send_signal(signal.SIGSTOP)
         try:
             process.send_signal(signal.SIGINT)
-            # Before the minute is over for which the call that waits would go on waiting.
+            # less than the minute for which the open call would wait
             _, errors = process.communicate(timeout=45)
         finally:
             server.process.kill()
@@ -173,4 +174,4 @@ def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(
     (server,) = psutil.Process(process.pid).children()
     process.kill()
     process.wait(SECONDS)
-    server.wait(SECONDS)  # raises if it goes on
+    server.wait(SECONDS)  # raises if the server is still running

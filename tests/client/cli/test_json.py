@@ -1,4 +1,4 @@
-"""`--json`: one object on standard output, nothing else there, and errors as without it."""
+"""`--json` prints one object and nothing else on standard output; errors are the same as without it."""
 
 import json
 from pathlib import Path

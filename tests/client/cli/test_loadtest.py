@@ -1,4 +1,4 @@
-"""The command `octofold loadtest` as people run it: what it prints and leaves behind, and how it fails."""
+"""The command `octofold loadtest`: its output, files, processes and failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
 QUICK = ("--ramp", "50ms", "--window", "100ms", "--windows", "3")
 SWEEP = ("--concurrency", "1:99:1", "--ramp", "1ms", "--window", "100ms", "--windows", "3", "--out", "out")
-"""Of more steps than any test waits for."""
+"""Flags of a load test with more steps than any test waits for."""
 
 
 def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -36,7 +36,7 @@ def result_of(folder: Path) -> dict[str, Any]:
 
 
 def is_gone(group: int) -> bool:
-    """Whether no process of this group is left."""
+    """Return whether all processes of this group have ended."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -45,7 +45,7 @@ def is_gone(group: int) -> bool:
 
 
 def described_fields() -> set[str]:
-    """Of the result and of its steps, by the first column of the documentation's tables."""
+    """Return the fields of `loadtest.json` that the tables of docs/loadtest.md list."""
     text = (Path(__file__).parents[3] / "docs" / "loadtest.md").read_text()
     return {
         name.strip("` ")
@@ -59,7 +59,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, t
     arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    # Between these come lines of progress, if a step takes long.
+    # Progress lines may come in between if a step takes long.
     steps = [line for line in done.stderr.splitlines() if not line.startswith("small version 1, ")]
     assert [line.partition(":")[0] for line in steps] == ["1 caller", "2 callers"]
     assert done.stdout.startswith(
@@ -112,7 +112,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_p
     )
     try:
         wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
-        # A terminal sends it to every process of the group.
+        # A terminal sends Ctrl-C to every process of the group.
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=SECONDS)
     finally:

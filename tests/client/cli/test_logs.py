@@ -1,4 +1,4 @@
-"""`octofold evaluate --logs`: the logs hold exactly the moves of the games, and go on where they stopped."""
+"""`octofold evaluate --logs` writes exactly the moves of the games, and continues after an interruption."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ def new_tiles_appear(moves: LoggedMoves) -> list[tuple[int, str]]:
 
 
 def logged(folder: Path) -> LoggedMoves:
-    """All moves in the logs of a folder, which must be true."""
+    """Return all moves in the logs of a folder after verifying them."""
 
     def fail(line: object) -> None:
         raise AssertionError(str(line))

@@ -1,4 +1,4 @@
-"""What people read who mistype something, lack something, or ask for help."""
+"""Messages about mistyped words and missing packages, and help texts."""
 
 import re
 from pathlib import Path

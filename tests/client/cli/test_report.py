@@ -1,4 +1,4 @@
-"""`octofold report`: the figures of the replays themselves, the files that it leaves, what it refuses."""
+"""`octofold report` computes figures from replays, writes files, and refuses wrong folders."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Evaluations over several servers and of several models: the same games, whoever answers, whoever dies."""
+"""Evaluations with several servers and models play the same games, whichever server answers or dies."""
 
 import hashlib
 import signal
@@ -18,7 +18,7 @@ SECONDS = 60
 
 @contextmanager
 def begun(folder: Path, *targets: ServerProcess | str, patience: int = 10) -> Iterator[Command]:
-    """An evaluation by these servers that has finished some games; killed at the end of the block."""
+    """Run an evaluation with these servers until some games are finished; kill it at the end of the block."""
     addresses = [target if isinstance(target, str) else target.target for target in targets]
     flags = ["--target", ",".join(addresses), "--out", "out", f"--patience={patience}"]
     command = Command("evaluate", *ENDLESS, *flags, folder=folder)

@@ -1,4 +1,4 @@
-"""What is said when one side speaks TLS and the other does not, or a certificate cannot be verified."""
+"""Messages if only one side uses TLS, or if a certificate cannot be verified."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def certificate(authority: Authority) -> Path:
 
 @pytest.fixture(scope="module")
 def tls_port(authority: Authority, repository: Path) -> Iterator[int]:
-    """The port of a real server that speaks TLS."""
+    """The port of a real server with TLS."""
     pair = authority.issue("server")
     flags = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
     with served(repository, *flags) as server:
@@ -42,7 +42,7 @@ def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_p
 def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_address(
     tls_port: int, certificate: Path
 ) -> None:
-    refused = Unavailable("no octofold server answers: Connection refused")  # what gRPC tells of `localhost`
+    refused = Unavailable("no octofold server answers: Connection refused")  # gRPC's message for `localhost`
     here = Credentials.from_files(authorities=certificate)
     assert str(diagnose(refused, f"localhost:{tls_port}", here)) == (
         f"the certificate of localhost:{tls_port} is not for this host name"

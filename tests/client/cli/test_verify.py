@@ -1,4 +1,5 @@
-"""`octofold verify`: true files pass, edited and truncated ones are named down to the game and its place."""
+"""`octofold verify` accepts correct files, and names the game and the move of an error in edited or truncated
+ones."""
 
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ def verify(*files: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def rewrite(games: Path, tmp_path: Path) -> Callable[[Edit], Path]:
-    """Another file of the same games, the third of them changed, with checksums that are right."""
+    """A function that writes the games with an edited third one and correct checksums."""
 
     def rewrite(edit: Edit) -> Path:
         path = tmp_path / "edited.replay"
@@ -63,7 +64,7 @@ def test_unfinished_games_of_a_folder_are_checked_as_far_as_they_go(games: Path,
     ("edit", "message"),
     [
         (lambda game: replace(game, score=game.score + 4), "the record says"),
-        # So large a file is checked by several processes.
+        # Several processes check a file of this size.
         (lambda game: replace(game, moves=game.moves + bytes(1 << 20)), "has an illegal move"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Advisers: what a player says of a board and of a move that was made on it."""
+"""Advisers: a player's opinion of a board and of a move on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
     boards = np.random.default_rng(0).choice(np.array([0, 0, 0, 1, 2, 3], np.uint8), (50, 16))
     boards[:, [0, 1, 2, 4, 5, 6]] = [12, 11, 9, 7, 8, 6]
     moves = player.next_moves(boards)
-    assert (moves != player.action_values(boards).argmax(axis=1)).any()  # the tables know better
+    assert (moves != player.action_values(boards).argmax(axis=1)).any()  # the tables decide
     adviser = local_adviser(f"perimeter:{tmp_path},depth=1")
     assert [adviser.advise(board).choice for board in boards] == moves.tolist()
 
@@ -48,7 +48,7 @@ def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> No
 
 
 class Views:
-    """A server's network of eight views."""
+    """Stands in for a client of a network with eight views."""
 
     def next_move(self, _: np.ndarray, **__: str) -> NextMove:
         probabilities = np.array([0.1, 0.2, 0.3, 0.4], np.float32)

@@ -1,4 +1,4 @@
-"""The digest of a player in this process: the same for the same player, another for any other."""
+"""Digests of local players are equal exactly for equal players."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from octofold_game.rules import legal_moves
 
 
 class Preferring:
-    """The first legal move of an order of moves."""
+    """Makes the first legal move in a given order of moves."""
 
     name = "preferring"
 
@@ -28,7 +28,7 @@ class Preferring:
 
 
 class Elsewhere(Preferring):
-    """The same with a step in between."""
+    """A subclass with the same moves but other source code."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         return super().next_moves(boards.copy())

@@ -1,4 +1,4 @@
-"""`--player`: players in this process by name and options, judged like served models."""
+"""`--player`: local players with options, evaluated like served models."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: 
 
 
 def install_mine(folder: Path, source: str) -> None:
-    """Write a package with a player `mine` of version 3.1, for which the folder must be in the path."""
+    """Write a package of version 3.1 with a player `mine`; the folder must be on Python's path."""
     (folder / "my_players.py").write_text(source)
     described = folder / "my_players-3.1.dist-info"
     described.mkdir()
@@ -67,7 +67,7 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
 
 
 def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
-    """The folder, the name and the result of bias=0.9 are not those of bias=0.1."""
+    """The folder, the name and the result differ between bias=0.9 and bias=0.1."""
     install_mine(
         tmp_path,
         "from dataclasses import dataclass\n"
@@ -127,7 +127,7 @@ def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -
     assert (result["model"], result["precision"], result["card"]) == ("random:seed=4", "", None)
     assert result["sha256"] == local_player("random:seed=4").sha256
     assert octofold("verify", folder, folder=tmp_path).returncode == 0
-    # The same games whatever the number in flight, and the same command goes on.
+    # The games do not depend on the number in flight, and the same command continues.
     other = octofold("evaluate", *spec, "--games", "5", "--parallel", "2", "--out", "other", folder=tmp_path)
     assert other.returncode == 0, other
     first_five = games_of(tmp_path / "other")
@@ -154,7 +154,7 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
 
     with PlayerThread(LocalContender(Slow(), "1")) as source:
         pending, next_one = source.ask(MANY_BOARDS), source.ask(MANY_BOARDS)
-        next_one.add_done_callback(left.set)  # it has not begun, and leaving cancels it
+        next_one.add_done_callback(left.set)  # this call has not begun; leaving the block cancels it
         begun.wait()
     assert len(slices) == 1
     with pytest.raises(CancelledError):

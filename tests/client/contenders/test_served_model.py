@@ -1,4 +1,4 @@
-"""Which version a name means, and what is said when it means none."""
+"""The version that a name of a model selects, and errors if there is none."""
 
 import pytest
 from octofold_client import Model, ModelVersion, UnknownModel

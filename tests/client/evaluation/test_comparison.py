@@ -1,4 +1,5 @@
-"""Two players: the average difference, its interval, which games count, and the sentences."""
+"""Comparisons of two players: the average difference, its interval, the games that count, and the
+sentences."""
 
 import json
 import re
@@ -110,7 +111,7 @@ def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
 
 
 def interrupted(number: int, parallel: int, seed: int) -> dict[int, int]:
-    """The games that are finished when half of all moves are made, if a longer game scores more."""
+    """Return the finished games at half of all moves, if longer games score more."""
     scores = np.random.default_rng(seed).gamma(2.4, 1_000, number)
     ends, free = np.zeros(number), np.zeros(parallel)
     for game, score in enumerate(scores):

@@ -1,4 +1,4 @@
-"""Several players: the league table, the corrected intervals, and what their order and their seeds change."""
+"""Comparisons of several players: the league table, corrected intervals, effects of order and seeds."""
 
 from collections.abc import Mapping
 from dataclasses import replace

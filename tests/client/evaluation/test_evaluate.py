@@ -1,4 +1,4 @@
-"""Evaluations: what they keep and refuse, and that they go on where they stopped."""
+"""Evaluations keep games, refuse other conditions, and continue after a stop."""
 
 import importlib.metadata
 import json
@@ -18,7 +18,7 @@ GAMES = 6
 
 
 class Brief(FirstLegal):
-    """Its games end with the first tile of 128."""
+    """A player whose games end with the first tile of 128."""
 
     largest_exponent = 6
 
@@ -29,7 +29,7 @@ def run(folder: Path, games: int = GAMES, seed: int = 3, **changed: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `run` leaves."""
+    """The result folder of `run`."""
     folder = tmp_path_factory.mktemp("played") / "out"
     run(folder)
     return folder
@@ -37,7 +37,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def out(played: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the result folder."""
     return Path(shutil.copytree(played, tmp_path / "out"))
 
 
@@ -95,7 +95,7 @@ def test_fewer_games_are_reported_on_without_playing_or_losing_any(out: Path) ->
     assert len(replays_of(out)) == GAMES
     (out / "games.replay").unlink()
     run(out, games=2)
-    assert result_of(out)["games"] == 2  # those of more games are lost
+    assert result_of(out)["games"] == 2  # the other games are lost
 
 
 def test_a_last_record_cut_short_or_of_zeros_is_told_and_played_again(

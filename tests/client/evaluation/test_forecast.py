@@ -1,4 +1,4 @@
-"""How long an evaluation will still take."""
+"""Estimates of the remaining time of an evaluation."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def test_the_time_is_foreseen_within_a_factor_of_four_although_the_pace_falls(
         lengths = np.sort(draw(generator).clip(50).astype(int))
         now = int(np.quantile(lengths, share_done))
         done, running = lengths[lengths <= now], lengths[lengths > now]
-        # Each game makes 50 moves a second, however many run.
+        # Each game makes 50 moves a second, independent of the number of running games.
         found = seconds_left(Counter(done.tolist()), np.full(len(running), now), 0, 50.0 * len(running))
         assert found is not None
         ratios.append(found / ((running - now).max() / 50))

@@ -1,4 +1,4 @@
-"""The intervals against published values, and against their promise to cover the truth 95% of the time."""
+"""Intervals agree with published values and cover the true value in 95% of simulations."""
 
 from collections.abc import Iterable
 from math import comb
@@ -20,7 +20,7 @@ def test_an_average_of_too_few_games_has_no_interval() -> None:
     assert average_interval(np.arange(1.0, FEWEST)) is None
     assert average_interval(np.arange(1.0, FEWEST + 1)) is not None
     assert difference_interval(np.arange(FEWEST) + 1.0) is not None
-    # Games in which two players did the same say nothing of those in which they differ.
+    # Equal games say nothing about the games in which the players differ.
     assert difference_interval([0.0] * 500 + [1.0] * (FEWEST - 1)) is None
     assert standard_error([5.0]) is None
 
@@ -70,7 +70,7 @@ def test_the_median_lies_between_exact_ranks(n: int, rank: int) -> None:
 @pytest.mark.parametrize("games", [10, 60])
 def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
     random = np.random.default_rng(1)
-    # Skewed as the scores of a network are.
+    # Skewed like a network's scores.
     first, second = random.gamma(2.4, 1000.0 / 2.4, (2, 1_500, games))
     truth = float(np.median(random.gamma(2.4, 1000.0 / 2.4, 200_000)))
 

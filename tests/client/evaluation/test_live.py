@@ -1,4 +1,4 @@
-"""The file that shows a running evaluation: what it contains, how often it is written, and at the end."""
+"""`live.json` of a running evaluation: its content, its updates, and its last state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None
         shown = read(tmp_path)
         assert (shown["player"], shown["seed"], shown["games"], shown["finished"]) == ("corner", 3, 50, 10)
         assert [each["game"] for each in shown["boards"]] == list(range(MAX_BOARDS))
-        # Written at 0.3 and 0.9 seconds, but not at 0.6 and 1.2, which are too soon after.
+        # Updates at 0.6 and 1.2 seconds would be too soon after those at 0.3 and 0.9.
         assert shown["boards"][0]["moves"] == 3
         assert shown["boards"][0]["board"] != first[0]
         assert len(shown["running_scores"]) == 40

@@ -1,4 +1,4 @@
-"""Games in lockstep against players in this process: the same games however many run at once."""
+"""Games in lockstep with local players: the games do not depend on how many run at once."""
 
 from collections.abc import Callable, Container, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ first_legal = FirstLegal().next_moves
 
 
 class Ready:
-    """A player in this process behind the interface of a server; remembers what was asked when."""
+    """A local player with the interface of a server. It records its calls."""
 
     def __init__(self, choose: Callable[[Boards], NDArray[np.int8]] = first_legal) -> None:
         self.choose = choose
@@ -96,7 +96,7 @@ def test_a_move_that_is_not_legal_ends_it_with_an_error(wrong: Callable[[Boards]
 
 
 class Failing(Ready):
-    """Fails in the calls with these numbers; `error` makes the failure."""
+    """Fails in the calls with these numbers, with the exception that `error` makes."""
 
     def __init__(
         self, calls: Container[int], error: Callable[[], OctofoldError] = lambda: Unavailable("gone")
@@ -117,7 +117,7 @@ class Failing(Ready):
 
 
 def dying(calls: int) -> Failing:
-    """Fails from call number `calls` on."""
+    """Return a server that fails from call number `calls` on."""
     return Failing(range(calls, 10**9))
 
 
@@ -126,7 +126,7 @@ def full(seconds: float) -> QueueFull:
 
 
 AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0, silence=True)
-"""Asks a server that has failed again at once."""
+"""A policy that retries a failed server without waiting."""
 
 
 @pytest.mark.parametrize(("calls", "patience"), [(0, 3_600), (1, 3_600), (30, 0)])
@@ -154,7 +154,7 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
     }
     assert lost == [0]
     assert calls < len(dead.batches) <= calls + 2
-    # No move is made twice: nothing that was played is given up.
+    # No move is made twice, so no played move was lost.
     assert sum(step.moves for step in steps) == sum(len(game) for game in played.values())
 
 
@@ -180,7 +180,7 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
 def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
     error: type[OctofoldError],
 ) -> None:
-    calls = 200  # far more than there are attempts
+    calls = 200  # far more than the attempts of a call
     back = Failing(range(3, calls), lambda: error("gone"))
     steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, retry_timeout_seconds=3_600))
     assert sum(len(step.finished) for step in steps) == 4
@@ -235,7 +235,7 @@ def test_while_a_server_is_full_the_others_get_its_games() -> None:
 
 
 class Slow(Ready):
-    """Answers each call only after its neighbour was asked five more times, or is done."""
+    """Answers each call after its neighbour got five more calls, or has finished."""
 
     def __init__(self, neighbour: Ready) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The luck of the tiles: its mean is 0 for any values and any player; adjusted scores keep their limits."""
+"""The luck of the tiles has mean 0 for any values and any player, and adjusted scores stay within limits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ Values = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
 
 
 def judge_by(values: Values, sha256: str | None = "1" * 64) -> Judge:
-    """A judge whose value of a board is that of the board itself, whatever the moves."""
+    """Return a judge that gives the four moves of a board the value of the board."""
 
     def ask(boards: NDArray[np.uint8]) -> Opinion:
         return Opinion(np.zeros(len(boards), np.int8), np.repeat(values(boards)[:, None], 4, axis=1))
@@ -47,14 +47,14 @@ def near_the_corner(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def nonsense(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Values that mean nothing, and differ by more than a game scores."""
+    """Return meaningless values that differ by more than the score of a game."""
     mixed = np.abs(np.sin(boards.astype(float) @ np.arange(1.0, 17.0)))
     worth: NDArray[np.float64] = 1e4 * np.modf(1e4 * mixed)[0] - 4e3
     return worth
 
 
 def the_wrong_way(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Values that are the wrong way round: what is good is bad."""
+    """Return values that are high for bad boards."""
     worth: NDArray[np.float64] = 1_500 - near_the_corner(boards)
     return worth
 
@@ -63,13 +63,13 @@ VALUES = pytest.mark.parametrize("values", [near_the_corner, nonsense, the_wrong
 
 
 def pleasing(values: Values, board: NDArray[np.uint8]) -> int | None:
-    """The legal move to the board that the values like best; None if the game is over."""
+    """Return the legal move to the board with the highest value; None if the game is over."""
     after, _, legal = afterstates(board[None])
     return int(np.where(legal[0], values(after[0]), -np.inf).argmax()) if legal.any() else None
 
 
 def all_games(values: Values, start: NDArray[np.uint8], moves: int) -> list[tuple[Episode, float]]:
-    """Every game of at most so many moves, and its probability."""
+    """Return every game of at most `moves` moves, with its probability."""
     games: list[tuple[Episode, float]] = []
 
     def play(board: NDArray[np.uint8], made: bytes, score: int, probability: float) -> None:
@@ -96,7 +96,7 @@ def test_over_all_games_that_a_player_could_have_the_luck_is_exactly_zero(values
     games, chances = zip(*all_games(values, start, 4), strict=True)
     assert sum(chances) == pytest.approx(1.0)
     taken = luck_of_games(games, judge_by(values), 500.0)
-    assert np.count_nonzero(taken[:, 1:].any(axis=0)) > 3  # the limits leave out some tiles, and not all
+    assert np.count_nonzero(taken[:, 1:].any(axis=0)) > 3  # the limits exclude some tiles, but not all
     assert np.array(chances) @ taken == pytest.approx(0.0, abs=1e-9)
 
 
@@ -127,7 +127,7 @@ def test_no_game_has_a_say_in_its_own_adjustment() -> None:
     taken = random.normal(size=(100, 1)) * COEFFICIENTS * 100
     scores = (1_000 + 50 * random.normal(size=100) + taken[:, -1]).astype(np.int64)
     before = scores - adjusted_scores(scores, luck_of(taken))
-    scores[::2] = scores[::2] * -3  # for which all other coefficients are better
+    scores[::2] = scores[::2] * -3  # other coefficients would suit these scores better
     assert (scores - adjusted_scores(scores, luck_of(taken)))[::2] == pytest.approx(before[::2])
 
 
@@ -149,7 +149,7 @@ def test_good_values_narrow_the_interval_and_bad_ones_leave_it() -> None:
 def test_values_far_too_high_are_not_used_before_their_rare_bad_luck_has_come() -> None:
     scores = np.random.default_rng(1).integers(500, 1_500, 100)
     taken = scores.astype(np.float64)[:, None] * np.minimum(1.0, 10 * COEFFICIENTS)
-    # One game in 200 loses all of the value, and none of these does; the others gain what they score.
+    # With these values, one game in 200 loses everything; here, none does, and luck equals the score.
     luck = Luck("values", None, 2e5, np.arange(100), taken)
     assert adjusted_scores(scores, luck) == pytest.approx(scores)
 
@@ -177,7 +177,7 @@ def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder)
     assert asked
     asked.clear()
     again = luck_in(folder, judge_by(counting))
-    assert sum(asked) == 32 * 15 * 2  # the boards of the start alone
+    assert sum(asked) == 32 * 15 * 2  # only the boards at the start
     assert (again.corrections == first.corrections).all()
     assert again.start == first.start
     other = luck_in(folder, judge_by(the_wrong_way, "2" * 64))
@@ -204,7 +204,7 @@ def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
 def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:
     judge = local_judge(NTUPLE)
     boards = np.random.default_rng(3).integers(0, 12, (40, 16)).astype(np.uint8)
-    boards[0], boards[1, 1:] = np.arange(1, 17), 17  # full, and beyond a packed board
+    boards[0], boards[1, 1:] = np.arange(1, 17), 17  # a full board, and one too large to pack
     together = judge.tile_values(boards)
     assert np.isnan(together).sum(axis=(1, 2)).tolist() == (2 * (boards > 0).sum(axis=1)).tolist()
     assert together == pytest.approx(replace(judge, all_tiles=None).tile_values(boards), nan_ok=True)
@@ -222,7 +222,7 @@ def test_the_picture_of_luck_names_the_luckiest_and_the_unluckiest_tile() -> Non
         return made
 
     def values(asked: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Only the tile that comes is good after move 30, and every other tile after move 60."""
+        """Return high values for the actual tile after move 30, and for every other tile after move 60."""
         came_at_30, came_at_60 = ((asked == boards[moves]).all(axis=1) for moves in (30, 60))
         could_at_60 = (asked != slid(60)).sum(axis=1) == 1
         return np.where(came_at_30 | could_at_60 & ~came_at_60, 1e4, 0.0)

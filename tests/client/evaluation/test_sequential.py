@@ -1,4 +1,4 @@
-"""The bets: they promise what the simulation keeps, and never what a game could break."""
+"""Bets are fair, and no game can break their limits."""
 
 from fractions import Fraction
 from math import log
@@ -42,7 +42,7 @@ def test_the_greatest_score_is_that_of_the_board_with_one_tile_of_each_size() ->
 
 @pytest.mark.parametrize("largest_exponent", [3, 4, 5, 6, 7])
 def test_no_game_scores_more_than_the_greatest_score(largest_exponent: int) -> None:
-    # A player that avoids merges keeps many equal tiles, as the bound has to allow for.
+    # A player that avoids merges keeps many equal tiles, which the bound must allow.
     episodes = Episodes(1, range(300), largest_exponent)
     best = 0
     while len(episodes.running):
@@ -59,11 +59,11 @@ def test_no_gambler_ever_owes_anything(gains: list[float]) -> None:
 
 
 def test_the_bets_are_fair() -> None:
-    # Over all outcomes of twelve games that win 3 or lose 1 with an expected gain of 0.
+    # All outcomes of twelve games that win 3 or lose 1 with an expected gain of 0.
     outcomes = np.arange(1 << 12)[:, None] >> np.arange(12) & 1
     gains = np.where(outcomes, 3.0, -1.0)
     stakes = Record.of(*np.zeros((2, len(gains), 0))).stakes(np.ones_like(gains), 1 + gains, 1, 0.1)
-    assert (stakes[:, 10:] > 0).any()  # the learning gambler bets, too
+    assert (stakes[:, 10:] > 0).any()  # the learning bettor also bets
     logs = [
         log_wealth(growth(*bet).sum(axis=-1)) for bet in zip(gains, np.ones_like(gains), stakes, strict=True)
     ]
@@ -121,11 +121,11 @@ def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -
     adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs), 0.05)
     assert plain is not None
     assert adjusted is not None
-    begun = 30 - FIRST_GAMES  # until then, too little is known to take luck out
+    begun = 30 - FIRST_GAMES  # luck is not removed before this game
     assert adjusted.first[:begun] == pytest.approx(scores[0, FIRST_GAMES:30])
-    assert adjusted.first[begun:] == pytest.approx(base[0, 30:], abs=20_000)  # nearly all of the luck
+    assert adjusted.first[begun:] == pytest.approx(base[0, 30:], abs=20_000)  # little luck is left
     assert adjusted.most_first[begun:] == pytest.approx(plain.most_first[begun:] + 150_000, abs=30_000)
-    assert adjusted.worth == pytest.approx(9, rel=0.3)  # 11 for those after game 30
+    assert adjusted.worth == pytest.approx(9, rel=0.3)  # 11 for the games after game 30
     assert question.answer(plain).yes is None
     assert question.answer(adjusted).yes
 

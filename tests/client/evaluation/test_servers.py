@@ -1,4 +1,4 @@
-"""Servers that share an evaluation: one connection each, asked once for their models."""
+"""Servers that share an evaluation: each has one connection and lists its models once."""
 
 from collections.abc import Iterator
 from concurrent import futures
@@ -21,14 +21,14 @@ from support.replays import replays_of
 
 
 class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
-    """Serves a model that plays the first legal move, and counts who asked for what."""
+    """Serves a model that plays the first legal move; records its callers and calls."""
 
     def __init__(self, sha256: str = "ab" * 32) -> None:
         self.listed = 0
         self.peers: set[str] = set()
         self.digest = short_digest(sha256)
         self.changes_after = 0
-        """Number of answers after which other files answer; 0 for never."""
+        """Number of answers after which the digest changes; 0 for never."""
         card = Card(
             format=CARD_FORMAT,
             name="one",
@@ -76,7 +76,7 @@ Served = tuple[str, FirstLegal]
 
 @pytest.fixture
 def two() -> Iterator[list[Served]]:
-    """Two servers that answer with different files of one name, and their counts."""
+    """Two servers whose models have one name but different files, with their records."""
     servers, served = [], []
     for digest in ("ab", "cd"):
         servicer = FirstLegal(digest * 32)

@@ -1,4 +1,4 @@
-"""Slices of an evaluation: merged, they are the single run byte for byte; what does not fit is refused."""
+"""Merged slices of an evaluation equal a single run byte for byte; slices that do not fit are refused."""
 
 import json
 import re
@@ -33,25 +33,25 @@ def play(folder: Path, part: tuple[int, int] | None = None, **changed: Any) -> P
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The single run."""
+    """The result folder of a single run."""
     return play(tmp_path_factory.mktemp("single") / "single")
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three slices."""
+    """The result folders of three slices."""
     folder = tmp_path_factory.mktemp("slices")
     return [play(folder / f"s{number}", (number, 3), parallel=number) for number in (1, 2, 3)]
 
 
 @pytest.fixture
 def slices(played: list[Path], tmp_path: Path) -> list[Path]:
-    """Copies of the three, to be changed by a test: a to c."""
+    """Copies `a`, `b` and `c` of the three slices, which a test may change."""
     return [Path(shutil.copytree(each, tmp_path / name)) for each, name in zip(played, "abc", strict=True)]
 
 
 def content_of(folder: Path) -> dict[str, Any]:
-    """Everything in the files of a result, without what depends on time."""
+    """Return the files of a result without the times and speeds."""
     assert {path.name for path in folder.iterdir()} == KEPT
     content: dict[str, Any] = {path.name: path.read_bytes() for path in folder.iterdir()}
     content["report.md"] = re.sub(rb"\| moves/s .*\n", b"", content["report.md"])
@@ -98,7 +98,7 @@ def test_a_slice_continues_where_it_stopped_and_its_folder_refuses_other_games(s
 
 
 def refused(folders: list[Path], told: str, to: Path) -> None:
-    """Merging is refused in one line that contains `told`, and leaves nothing behind."""
+    """Check that a merge is refused in one line that contains `told`, and leaves no file."""
     before = sorted(to.parent.iterdir())
     with pytest.raises(EvaluationError) as raised:
         merge(folders, to)
@@ -168,7 +168,7 @@ def test_a_merge_that_is_interrupted_leaves_no_folder(slices: list[Path], tmp_pa
     def interrupt() -> None:
         nonlocal calls
         calls += 1
-        if calls > GAMES:  # while the games are written
+        if calls > GAMES:  # while the merge writes games
             assert list(tmp_path.glob(".merged.*.partial"))
             raise KeyboardInterrupt
 

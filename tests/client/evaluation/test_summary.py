@@ -1,4 +1,4 @@
-"""The figures of an evaluation and the two forms of their table."""
+"""The figures of an evaluation, and their tables as text and Markdown."""
 
 from dataclasses import replace
 

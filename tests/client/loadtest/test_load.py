@@ -1,4 +1,4 @@
-"""Load as processes make it, and every form of call, against a real server."""
+"""Load from several processes, with every form of call, on a real server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def calls_since(before: ServerCounters | None, after: ServerCounters | None) -> 
 
 
 def first_answered(windows: Windows) -> Counts:
-    """The first window with an answer. On a busy machine it may take many."""
+    """Return the first window with an answer. On a busy machine, many windows may pass before it."""
     return next(counts for counts in windows if counts.answered)
 
 

@@ -1,4 +1,4 @@
-"""The parts of a load test without a server: histogram, arrivals, steps, search, and simulated loads."""
+"""Parts of a load test without a server: histogram, arrivals, steps, search, and simulated loads."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_ramp_sends_half_as_much_and_reaches_the_full_rate_at_its_end() -> Non
 
 
 def window(rate: float, milliseconds: float, errors: int = 0, sent: int | None = None) -> Counts:
-    """One second of `rate` answered calls of that latency."""
+    """Return the counts of one second with `rate` answered calls of that latency."""
     counts = Counts(seconds=1.0, boards=round(rate), cpu_ns=Counter({0: 10**8}))
     for _ in range(round(rate)):
         counts.latencies.record(round(milliseconds * 1e3))
@@ -101,7 +101,7 @@ def load_test(most: int = 10, limit: Limit | None = None) -> LoadTest:
 
 
 class Script:
-    """Windows that were thought up; stands in for the processes that make load."""
+    """Yields prepared windows in place of processes that make load."""
 
     def __init__(self, *windows: Counts) -> None:
         self._windows = windows
@@ -167,7 +167,7 @@ def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeat
         (window(100, 21), False),
         (window(100, 19, errors=1), False),
         (window(80, 19, sent=100), False),
-        (window(50, 19), False),  # the client sent too little
+        (window(50, 19), False),  # the client sent too few calls
     ],
 )
 def test_a_rate_holds_a_limit_when_all_of_it_is_answered_in_time_without_errors(
@@ -246,7 +246,7 @@ BOARDS = np.ones((64, 16), np.uint8)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Time passes only where everything waits: then it is at once that of the next timer."""
+    """An event loop with simulated time: when all tasks wait, its clock jumps to the next timer."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -268,7 +268,7 @@ class _Jumping(selectors.SelectSelector):
 
 
 def simulated(make_ask: Callable[[], Ask]) -> Callable[[Load, float, float], Windows]:
-    """Generates loads as processes do, each on a clock of its own that begins at 0."""
+    """Return a generator of loads in simulated time that begins at 0."""
 
     def make(load: Load, ramp_seconds: float, window_seconds: float) -> Generator[Counts, None, None]:
         windows: asyncio.Queue[Counts] = asyncio.Queue()
@@ -287,7 +287,7 @@ def simulated(make_ask: Callable[[], Ask]) -> Callable[[Load, float, float], Win
 
 
 class FakeServer:
-    """Answers after `seconds`; while one call blocks, the whole event loop stands still."""
+    """Answers after `seconds`; a blocked call stops the whole event loop."""
 
     def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
         self._seconds = seconds
@@ -307,7 +307,7 @@ class FakeServer:
 
 
 class OneAtATime(FakeServer):
-    """Answers one call after the other, `capacity` a second."""
+    """Answers calls one by one, `capacity` per second."""
 
     def __init__(self, capacity: float) -> None:
         super().__init__()
@@ -320,7 +320,7 @@ class OneAtATime(FakeServer):
 
 
 def generated(ask: Ask, load: Load, seconds: float = 0.5) -> Counts:
-    """The counts of one window without a ramp before it, in simulated time."""
+    """Return the counts of one window in simulated time, without a ramp."""
     with closing(simulated(lambda: ask)(load, 0.0, seconds)) as windows:
         next(windows)
         return next(windows)
@@ -344,7 +344,7 @@ def test_an_open_loop_sends_on_time_whatever_the_answers_take() -> None:
 
 def test_latency_counts_from_the_intended_time_when_the_client_could_not_send() -> None:
     counts = generated(FakeServer(block_call=20), Open(200), seconds=0.8)
-    # Of 0.3 s at 200 calls a second, all but the last millisecond's are late, by 150 ms on average.
+    # Nearly all calls of 0.3 s at 200 calls a second are late, by 150 ms on average.
     assert counts.late == pytest.approx(60, abs=1)
     assert counts.latencies.max == pytest.approx(310_000, rel=0.02)
 

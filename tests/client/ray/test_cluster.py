@@ -1,4 +1,4 @@
-"""Games that are spread over a real Ray cluster of three nodes while a node and a server die."""
+"""Games on a real Ray cluster of three nodes, while a node and a server die."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ GAMES = ["--games", "900", "--seed", "11"]
 
 
 class RealCluster:
-    """The cluster, as the tests see it."""
+    """A running cluster that tests can use and damage."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin is not None
@@ -37,7 +37,7 @@ class RealCluster:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RealCluster]:
     command = [sys.executable, str(CLUSTER)]
-    # It ends with its input, and ends its nodes.
+    # The program ends itself and its nodes at the end of its input.
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -45,7 +45,7 @@ def cluster() -> Iterator[RealCluster]:
 
 
 def games_of(folder: Path) -> bytes:
-    """The file of all games, which are in order."""
+    """Return the file of all games after checking it."""
     for _, error in check_replays(folder / "games.replay"):
         assert error is None
     return (folder / "games.replay").read_bytes()
@@ -66,7 +66,7 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
         assert first.pid is not None
         os.kill(first.pid, signal.SIGKILL)
         cluster.kill(2)
-        _, errors = playing.communicate()  # for as long as the machine is busy: the mark ends it if it hangs
+        _, errors = playing.communicate()  # without a limit: the test has a timeout
     assert playing.returncode == 0, errors
     assert octofold("evaluate", *GAMES, "--out", tmp_path / "alone", "--target", target).returncode == 0
     assert games_of(tmp_path / "spread") == games_of(tmp_path / "alone")

@@ -38,9 +38,9 @@ def client(target: str) -> Iterator[Client]:
 
 def test_one_board_gets_a_legal_move_and_the_version_that_chose_it(client: Client) -> None:
     answer = client.next_move(ONE_TILE)
-    assert answer.move in (0, 3)  # the tile is in the last corner: up or left
+    assert answer.move in (0, 3)  # the tile is in the bottom right corner: up or left
     assert answer.probabilities.sum() == pytest.approx(1.0)
-    assert answer.votes.sum() == 8  # one for each symmetric view
+    assert answer.votes.sum() == 8  # one vote for each view
     assert (answer.model, answer.version) == ("small", "1")
     assert answer.inference_us > 0
 

@@ -1,4 +1,4 @@
-"""Single boards asked about at once share calls, and nothing else: calls that end when the test says so."""
+"""Concurrent requests for single boards share calls but not failures. The tests end the calls."""
 
 import asyncio
 from concurrent.futures import Future
@@ -30,7 +30,7 @@ REFUSED = Failed(grpc.StatusCode.INVALID_ARGUMENT)
 
 
 class ByHand:
-    """Begins calls that end when a test says so; the answer to a board is its first cell."""
+    """Begins calls that a test ends; the answer to a board is its first cell."""
 
     def __init__(self, servers: int = 1) -> None:
         self.begun: list[tuple[bytes, Future[Any]]] = []
@@ -77,7 +77,7 @@ def test_a_lone_board_goes_at_once_and_later_ones_gather_until_they_are_as_many_
     asked += hand.ask(2, 3, 4, 5, 6)
     assert hand.calls == [[1], [2], [3, 4]]
     hand.end(0)
-    assert hand.calls == [[1], [2], [3, 4]]  # two wait, three are on their way
+    assert hand.calls == [[1], [2], [3, 4]]  # two boards wait, three are in calls
     hand.end(1)
     assert hand.calls == [[1], [2], [3, 4], [5, 6]]
     hand.end(3)
@@ -90,7 +90,7 @@ def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() 
     asked = hand.ask(1, 2, 3, 4, 9, 5)
     hand.end(0)
     hand.end(1)
-    hand.end(2)  # what was left goes together: 9 and 5 ...
+    hand.end(2)  # the remaining boards 9 and 5 share a call
     number = len(hand.begun) - 1
     assert hand.calls[number] == [9, 5]
     hand.end(number, REFUSED)

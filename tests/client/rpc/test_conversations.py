@@ -1,4 +1,4 @@
-"""Conversations driven by hand: when a call is tried again, and what its answer is read as. No server."""
+"""Conversations without a server: when a call is retried, and how its answer is read."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ BOARDS = np.ones((2, 16), np.uint8)
 
 
 class FailedCall(grpc.RpcError):
-    """What gRPC throws, made by hand."""
+    """An exception with a status, like gRPC's."""
 
     def __init__(self, status: Status) -> None:
         self._status = status
@@ -47,7 +47,7 @@ UNAVAILABLE = failed(grpc.StatusCode.UNAVAILABLE, "draining")
 
 
 def drive(conversation: Conversation[object], *replies: Message | FailedCall) -> tuple[Any, list[Any]]:
-    """Answers every `Send` with the next reply; returns what came of it and all the steps."""
+    """Answer every `Send` with the next reply; return the result and all steps."""
     steps, left = [], list(replies)
     try:
         step = next(conversation)
@@ -101,7 +101,7 @@ def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
         (grpc.StatusCode.INVALID_ARGUMENT, errors.InvalidRequest),
         (grpc.StatusCode.NOT_FOUND, errors.UnknownModel),
         (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlinePassed),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.UnexpectedStatus),  # without RetryInfo it is not ours
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.UnexpectedStatus),  # without RetryInfo: not ours
         (grpc.StatusCode.UNIMPLEMENTED, errors.NotOctofold),
         (grpc.StatusCode.UNAUTHENTICATED, errors.Unauthenticated),
         (grpc.StatusCode.PERMISSION_DENIED, errors.NotAllowed),

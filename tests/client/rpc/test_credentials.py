@@ -1,4 +1,4 @@
-"""Credentials: what they are read from, where a token may go, and that it does not show."""
+"""Credentials are read from files and variables; a token goes only to allowed targets and is never shown."""
 
 import socket
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def test_a_token_leaves_this_machine_over_tls_only(target: str) -> None:
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """A proxy that answers nothing, which the environment names for all calls."""
+    """A proxy that never answers; environment variables make it the proxy of all calls."""
     for variable in ("grpc_proxy", "https_proxy", "no_grpc_proxy", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -1,6 +1,6 @@
-"""Clients of several servers: real server processes that join and die while calls are on their way.
+"""Clients of several servers: real server processes join and die during calls.
 
-A call counts as failed only if the client has given it up after its retries.
+A call counts as failed only if the client has given up after its retries.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from support.waiting import wait_for
 BOARDS = np.random.default_rng(1).integers(0, 6, (256, 16), dtype=np.uint8)
 CALLERS = 8
 PAUSE_SECONDS = 0.01
-"""Of each caller between two calls, so that servers beside a load can start."""
+"""Pause of each caller between two calls, so that servers can start beside a load."""
 TIMEOUT_SECONDS = 60.0
-"""Of a call with its retries. On a starved machine a call is slow, and not lost."""
+"""Timeout of a call with its retries. On a busy machine, a call is slow but not lost."""
 
 
 @dataclass
@@ -34,21 +34,21 @@ class Calls:
     answered: int = 0
     failures: list[str] = field(default_factory=list)
     is_over: bool = False
-    """Set when the load shall end."""
+    """A test sets it to end the load."""
 
 
 Load = Callable[[str, Calls], Awaitable[None]]
-"""Calls the servers of a target until `is_over`."""
+"""A function that calls the servers of a target until `is_over`."""
 
 
 async def by_tasks(target: str, calls: Calls) -> None:
-    """Single boards of many tasks, which share calls."""
+    """Send single boards from many tasks, which share calls."""
     async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
         await repeat(calls, lambda: client.next_move(BOARDS[0]))
 
 
 async def by_threads(target: str, calls: Calls) -> None:
-    """Single boards of many threads, which share calls."""
+    """Send single boards from many threads, which share calls."""
     with Client(target, timeout_seconds=TIMEOUT_SECONDS) as client:
         await repeat(calls, lambda: asyncio.to_thread(client.next_move, BOARDS[0]))
 
@@ -58,7 +58,7 @@ async def repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
         while not calls.is_over:
             try:
                 await ask()
-            except Exception as error:  # whatever it is, the caller has no answer
+            except Exception as error:  # any exception means that the caller has no answer
                 calls.failures.append(f"{type(error).__name__}: {error}")
             else:
                 calls.answered += 1
@@ -92,10 +92,10 @@ def fleet(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def calls_of(server: Member) -> int:
-    """The number of calls that a server has answered."""
+    """Return the number of calls that a server has answered."""
     answered: list[int] = []
 
-    def is_told() -> bool:  # a busy server does not tell in time
+    def is_told() -> bool:  # a busy server may miss the deadline
         if counters := statistics.read():
             answered.append(counters.calls)
         return bool(answered)
@@ -106,7 +106,7 @@ def calls_of(server: Member) -> int:
 
 
 def all_calls(fleet: Fleet) -> list[int]:
-    """The number of calls that each running server has answered."""
+    """Return the number of calls that each running server has answered."""
     return [calls_of(server) for server in fleet.servers if server.process.poll() is None]
 
 
@@ -119,7 +119,7 @@ async def more(fleet: Fleet, calls: int) -> list[int]:
 
 
 async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
-    """Wait until each server has answered this share of `calls`; the first one that was ready had more."""
+    """Wait until each server has answered this share of `calls`. The first ready server had more at first."""
     while min(shares := await more(fleet, calls)) < share * sum(shares):
         pass
 

@@ -1,4 +1,4 @@
-"""Single boards of many threads and tasks, asked about at once, against real servers."""
+"""Concurrent requests for single boards from many threads and tasks, on real servers."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def same(answer: NextMove, alone: NextMove) -> bool:
 
 @pytest.fixture(scope="module")
 def alone(target: str) -> list[NextMove]:
-    """The answer to each board when nobody else asks."""
+    """The answers to each board in a call of its own."""
     with Client(target) as client:
         return [client.next_move(board) for board in BOARDS]
 
@@ -152,7 +152,7 @@ async def test_closing_the_asyncio_client_lets_nobody_hang(listen: Listen) -> No
 
 
 def _function_of(thread: Thread) -> CodeType:
-    """What it is at."""
+    """Return the code of the function that a thread is running."""
     assert thread.ident is not None
     return sys._current_frames()[thread.ident].f_code
 

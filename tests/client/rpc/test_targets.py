@@ -1,4 +1,4 @@
-"""Targets, and which of several addresses a call goes to: no server."""
+"""Targets are parsed, and calls are distributed over several addresses. No server runs."""
 
 import grpc
 import pytest

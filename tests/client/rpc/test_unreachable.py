@@ -1,4 +1,4 @@
-"""gRPC's words for a connection that failed, as people read them. The words are those of grpcio 1.85."""
+"""gRPC's messages about failed connections are made readable. The messages are those of grpcio 1.85."""
 
 import pytest
 from octofold_client.rpc.unreachable import explain

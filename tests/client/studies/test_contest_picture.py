@@ -1,4 +1,4 @@
-"""The forest plot of a comparison: how high its rows are, and how many it has."""
+"""The forest plot of a comparison: height and number of its rows."""
 
 from pathlib import Path
 

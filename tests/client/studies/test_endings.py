@@ -1,4 +1,4 @@
-"""Where games are lost: the positions before their ends, agreement with a judge, and what moves cost."""
+"""Last positions of games, agreement with a judge, and costs of moves."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ Ask = Callable[[NDArray[np.uint8]], Opinion]
 
 
 def first_legal(boards: NDArray[np.uint8]) -> Opinion:
-    """Chooses the first legal move, which is worth as many points as there are others behind it."""
+    """Return the first legal move as the choice, and the values 3, 2, 1, 0 for the moves."""
     values = np.tile(np.array([3.0, 2.0, 1.0, 0.0]), (len(boards), 1))
     return Opinion(legal_moves(boards).argmax(axis=1).astype(np.int8), values)
 
@@ -49,7 +49,7 @@ def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
     verdicts = Verdicts.none(len(positions))
     judge_positions(judge(), positions, verdicts)
     choices = legal_moves(positions.boards).argmax(axis=1)
-    costs = positions.made - choices  # a point less for each move further back
+    costs = positions.made - choices  # each later move is worth a point less
     analysis = Analysis.of(list(map(Ending.of, episodes)), positions, verdicts, 20, judge())
     whole = analysis.all
     assert whole.judged == len(positions)
@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
     assert np.count_nonzero(verdicts.judged) == sum(calls) == 21
     analysis = Analysis.of([Ending(1, 100, 64, 0)], positions, verdicts, 5, judge())
     assert analysis.judged == analysis.all.judged == 21
-    assert analysis.cost_of_a_game is not None  # of the four games that are done
+    assert analysis.cost_of_a_game is not None  # of the four finished games
 
 
 def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:

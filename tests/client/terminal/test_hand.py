@@ -1,4 +1,4 @@
-"""A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
+"""A game by hand: keys, undo, and the drawing of the board."""
 
 from dataclasses import replace
 

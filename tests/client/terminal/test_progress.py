@@ -1,4 +1,4 @@
-"""The progress display: what it counts, what it says of the games to come, and its two forms."""
+"""The progress display: its counts, its forecasts, and its two forms."""
 
 import io
 import itertools
@@ -22,7 +22,7 @@ def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), lengt
 
 
 def plain(games: int = 10) -> EvaluationProgress:
-    """On a display that is always due, by a clock on which a minute passes between any two looks."""
+    """Return progress on a plain display; a simulated clock advances by a minute at each look."""
     clock = itertools.count(0.0, 60.0).__next__
     return EvaluationProgress(games, "cnn5", PlainDisplay(Console(file=io.StringIO()), clock), clock)
 
@@ -37,7 +37,7 @@ def test_earlier_games_count_as_done_and_enter_the_average() -> None:
 
 
 def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> None:
-    # The two that ended are the poor ones: their average, 9,034, would promise far too little.
+    # The two finished games are the short ones: their average, 9,034, would be far too low.
     progress = plain()
     progress.update(step(scores=(60_000,) * 8), [finished(0, 8_000, 512), finished(1, 10_068, 512)])
     assert progress.average_at_least == pytest.approx((18_068 + 8 * 60_000) / 10)
@@ -47,7 +47,7 @@ def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> N
 
 
 def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
-    # 97 of 100 games have ended by move 1,000; those that are left have made 5,000 moves.
+    # 97 of 100 games have ended by move 1,000; the others have made 5,000 moves.
     progress = plain(100)
     lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
     games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
@@ -77,4 +77,4 @@ def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
         progress.update(step(moves=5, best_tile=1024, scores=(3000,) * 5), [finished(0, 5000, 1024)])
     assert "cnn5 version 1" in screen.getvalue()
     assert "1/10 games" in screen.getvalue()
-    assert screen.getvalue().endswith("\x1b[2K")  # the last thing it does is to erase its last line
+    assert screen.getvalue().endswith("\x1b[2K")  # its last output erases its last line

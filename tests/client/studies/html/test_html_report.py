@@ -1,4 +1,4 @@
-"""The HTML report in a real browser, from a file: what it asks for, its games by keys, hostile names."""
+"""The HTML report in a real browser: its requests, its games with keys, hostile names."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from support.browsers import DESKTOP, PHONE, Visit, board_of, chromium
 
 EVIL = '<script>window.owned = 1</script><img src=x onerror="window.owned = 2">$x_1$&amp;'
 COSTLY = 7
-"""Moves before the end of the game with the costly move."""
+"""Position of the costly move, counted from the end of the game."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def judged(folder: Path, judge: str) -> None:
 
 @pytest.fixture(scope="module")
 def report(games: Path, worse_games: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of two results, of which one has a judged analysis; every name is hostile."""
+    """The report of two results, one with a judged analysis; all names are hostile."""
     folder = tmp_path_factory.mktemp("report")
     for name, source in (("good", games), ("bad", worse_games)):
         shutil.copytree(source, folder / name)
@@ -62,7 +62,7 @@ def report(games: Path, worse_games: Path, tmp_path_factory: pytest.TempPathFact
 
 @contextmanager
 def opened(browser: Browser, file: Path, size: ViewportSize) -> Iterator[Page]:
-    """The report in a browser; it may ask for itself only, and say nothing on the console."""
+    """Open the report in a browser. It must request no other file and write nothing to the console."""
     context = browser.new_context(viewport=size)
     page = context.new_page()
     requests, said = list[str](), list[str]()
@@ -80,7 +80,7 @@ BOARD = "#stage .board"
 
 
 def figures(page: Page) -> dict[str, int]:
-    """Score and number of the move, as they stand above the board."""
+    """Return the score and the number of the move above the board."""
     texts = page.locator("#stage .scores dd").all_inner_texts()
     score, move = (int(text.split(" of ")[0].replace(",", "")) for text in texts[:2])
     return {"score": score, "move": move}
@@ -123,7 +123,7 @@ def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
         worst = min(episodes, key=lambda episode: (episode.score, episode.game))
         walk = Walk.of(worst)
         assert f"game {worst.game}" in page.locator("#viewer-title").inner_text()
-        assert board_of(page, BOARD) == worst.final_board.tolist()  # how it was lost
+        assert board_of(page, BOARD) == worst.final_board.tolist()  # the final board
         page.keyboard.press("Home")
         assert board_of(page, BOARD) == walk.boards[0].tolist()
         for move in range(1, 11):

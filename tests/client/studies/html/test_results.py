@@ -1,4 +1,4 @@
-"""What a report reads: which games it chooses, where runs are recorded, load tests, colors."""
+"""Data of a report: chosen games, recorded runs, load tests, colors."""
 
 import json
 from contextlib import suppress
@@ -84,7 +84,7 @@ def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) 
 
 
 class Tags(HTMLParser):
-    """The elements of a page and its text."""
+    """Collects the elements and the text of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
