@@ -1,4 +1,4 @@
-"""Real parts for the tests of several folders: a small model that plays legal moves, and a server for it."""
+"""Fixtures for several folders: a small model that plays legal moves, and a real server for it."""
 
 import gc
 import hashlib
@@ -14,26 +14,26 @@ from hypothesis import settings
 from support.forks import share_originals
 from support.ports import reserved_port
 
-# The tests share the cores already. Torch's threads would spin while they wait for each other.
+# Test processes already use all cores. Torch's threads would spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Under nohup, or in the background of a shell, a process ignores these signals, and so would the programs
-# that the tests start. With a handler here, they do not.
+# Under nohup, or in the background of a shell, a process ignores these signals, and so do the programs that
+# it starts. With a handler here, they do not ignore them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-# How long an example takes says how busy the machine is, and nothing about the code.
+# The duration of an example depends on the load of the machine, not on the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-# What pytest collects stays until the end. To look for garbage in it takes seconds of each process.
+# pytest keeps what it collects until the end. Searching that for garbage takes seconds in each process.
 gc.disable()
 
 PublishModel = Callable[..., Path]
 
 LONG_SECONDS = 900
-"""No test that takes minutes on quiet cores takes more, unless it hangs."""
+"""A limit that tests marked as long exceed only if they hang."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,7 +42,7 @@ def pytest_xdist_setupnodes() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Those of the whole product take longest, so that other processes do the rest meanwhile.
+    # Tests of the whole product take longest, so they begin first, beside the other tests.
     items.sort(key=lambda item: item.path.parent.name not in ("tests", "examples"))
     for item in items:
         if item.get_closest_marker("long"):
@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port kept for a server that is told its number; until then, nobody listens."""
+    """A free port that is reserved for a server; nothing listens on it."""
     with reserved_port() as found:
         yield found
 
@@ -69,7 +69,7 @@ def small_model(small_graphs: tuple[bytes, bytes]) -> bytes:
 
 @pytest.fixture(scope="session")
 def small_graphs() -> tuple[bytes, bytes]:
-    """The file of `small_model`, and the one of its graph for moves alone."""
+    """The file of `small_model`, and the file of its graph for only moves."""
     import torch
     from octofold_export.graph.early_exit import moves_graph
     from octofold_export.graph.folding import fold

@@ -1,4 +1,4 @@
-"""Envoy with our configuration before several servers: one dies, and a new version replaces an old one."""
+"""Envoy with our configuration and several servers: one dies, and a new version replaces an old one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = needs_envoy
 CALLERS = 4
 ENOUGH_CALLS = 40
 PAUSE_SECONDS = 0.01
-"""Between a caller's calls, so that servers beside this load can start."""
+"""Pause of a caller between two calls, so that servers can start beside the load."""
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def envoy(tmp_path: Path, fleet: Fleet) -> Iterator[Envoy]:
 
 
 class Load:
-    """Callers that ask again and again, and what became of their calls."""
+    """Callers that repeat calls, and the results of these calls."""
 
     def __init__(self) -> None:
         self.answers: Counter[str] = Counter()
-        """By the version that answered."""
+        """Number of answers of each version."""
         self.lost: list[OctofoldError] = []
         self.ends = threading.Event()
 
@@ -78,7 +78,7 @@ class Load:
                 self.ends.wait(PAUSE_SECONDS)
 
     def wait_for_answers(self, version: str) -> None:
-        """Return after some more answers of a version."""
+        """Wait for `ENOUGH_CALLS` more answers of a version."""
         enough = self.answers[version] + ENOUGH_CALLS
         wait_for(lambda: self.answers[version] >= enough)
 
@@ -129,7 +129,7 @@ def test_a_new_version_replaces_the_old_one_under_load_without_a_lost_call(
         new = fleet.start(versions[1], named=False)
         new.wait_until_ready()
         fleet.addresses = (new.address,)
-        wait_for(lambda: envoy.count("membership_healthy") == 2)  # what preStop waits for
+        wait_for(lambda: envoy.count("membership_healthy") == 2)  # preStop waits for this
         old.process.send_signal(signal.SIGTERM)
         wait_for(lambda: envoy.count("membership_healthy") == 1)
         assert old.terminate() == 0  # the second signal ends its grace

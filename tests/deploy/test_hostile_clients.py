@@ -1,4 +1,4 @@
-"""Envoy with our configuration before a server: it keeps what hostile clients do away from the server."""
+"""Envoy with our configuration protects a server from hostile clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Envoy, int]]:
-    """Envoy, and the process of the server behind it."""
+    """Envoy, and the process id of the server behind it."""
     folder = tmp_path_factory.mktemp("envoy")
     shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     with Fleet(folder, "--lanes", "1", "--max-batch-size", "8", "--transport", "native") as fleet:
@@ -37,7 +37,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Envoy, i
 
 @pytest.fixture
 def place(started: tuple[Envoy, int]) -> tuple[str, int]:
-    """The address of Envoy, which finds its server healthy (again), and the process of the server."""
+    """The address of Envoy once its server is healthy, and the server's process id."""
     envoy, server = started
     wait_for(lambda: envoy.count("membership_healthy") == 1)
     return envoy.target, server

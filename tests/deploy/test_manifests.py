@@ -1,4 +1,4 @@
-"""The manifests of Kubernetes: they are valid, their names are those of something, and they fit the image."""
+"""The manifests of Kubernetes are valid, refer to existing names, and fit the image."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
 
 @functools.cache
 def validator_of(kind: str, api_version: str) -> Any:
-    """Checks manifests of a kind as `kubernetes_validate` does in strict mode, but reads the schemas once."""
+    """Return a validator for a kind of manifest, like `kubernetes_validate` in strict mode, but read the
+    schemas once."""
     own = SCHEMAS / f"{kind.lower()}.json"
     if own.exists():
         return jsonschema.Draft202012Validator(json.loads(own.read_text(encoding="utf-8")))
@@ -107,7 +108,7 @@ def test_every_selector_selects_pods_and_every_port_is_theirs(combination: str) 
 
 
 def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
-    """The names of the ports of the pods that a selector selects; it must select some."""
+    """Return the names of the ports of the pod that a selector selects."""
     (pod,) = [pod for pod in pods if selector.items() <= pod["metadata"]["labels"].items()]
     return {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
 
@@ -150,14 +151,14 @@ def test_every_pod_may_run_where_pods_are_restricted_and_its_probes_ask_its_port
 
 
 def instruction(name: str) -> str:
-    """The Dockerfile's only instruction of this name."""
+    """Return the Dockerfile's only instruction of this name."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     (found,) = re.findall(rf"^{name} (.*)$", text, re.MULTILINE)
     return str(found)
 
 
 def configuration(container: Manifest) -> Config:
-    """What the server in a container makes of the image's variables and those of the manifest."""
+    """Return the configuration of the server in a container, from the variables of image and manifest."""
     of_image = dict(word.split("=", 1) for word in shlex.split(instruction("ENV")))
     variables = {**of_image, **environment(container)}
     assert unknown_variables(variables) == []
@@ -215,6 +216,6 @@ def test_the_server_reads_and_writes_only_what_is_mounted_or_in_the_image(combin
 
 
 def mount_of(file: Path, mounts: dict[PurePosixPath, Manifest]) -> PurePosixPath | None:
-    """The mount that a file is in."""
+    """Return the mount that contains a file."""
     path = PurePosixPath(file)
     return next((mount for mount in mounts if mount == path or mount in path.parents), None)

@@ -1,4 +1,4 @@
-"""Every metric that scales or is shown is one that a real server has, and every label one of its series'."""
+"""A real server has every metric and label that scaling, alerts and the dashboard use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRAPED_LABELS = {"namespace", "pod", "job", "service"}
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The types of the series of a server, by their names."""
+    """The types of the metrics of a server, by name."""
     folder = tmp_path_factory.mktemp("metrics")
     shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     port_file = folder / "rest-port"
@@ -39,7 +39,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def selectors(query: promql.Expr, in_rate: bool = False) -> Iterator[tuple[promql.VectorSelector, bool]]:
-    """The selectors of a query, and whether a rate is taken of each."""
+    """Yield the selectors of a query, and whether each is in a rate."""
     match query:
         case promql.VectorSelector():
             yield query, in_rate

@@ -1,4 +1,4 @@
-"""The example of deploy/ray: a command that exists, for the version of Ray that we pin."""
+"""The example of deploy/ray has a valid command and the pinned version of Ray."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ def test_the_job_runs_a_command_that_octofold_knows(
     _, job = yaml.safe_load_all((EXAMPLE / "rayjob.yaml").read_text())
     program, *arguments = shlex.split(job["spec"]["entrypoint"].replace("/results", str(tmp_path)))
     assert program == "octofold"
-    # Everything is right but the cluster, which the command asks for after its flags.
+    # Only the cluster is missing, which the command needs after its flags.
     arguments[arguments.index("--ray")] = "--ray=nowhere"
     assert main(arguments) == 1
     assert capsys.readouterr().err == (

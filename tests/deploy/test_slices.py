@@ -1,4 +1,4 @@
-"""The examples of deploy/slices: their commands play every game once, and put the slices together."""
+"""The commands of deploy/slices play every game once and merge the slices."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_the_jobs_may_run_and_call_where_the_servers_do() -> None:
 
 @pytest.fixture(autouse=True)
 def recorder(tmp_path: Path) -> None:
-    """A command `octofold` where the container has it, and on the path, that writes down its arguments."""
+    """Write a command `octofold` at the container's path that records its arguments."""
     program = tmp_path / ".venv" / "bin" / "octofold"
     program.parent.mkdir(parents=True)
     program.write_text(RECORDER)
@@ -43,7 +43,7 @@ def recorder(tmp_path: Path) -> None:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> None:
-    """Run a script as its scheduler does, and then, for real, the command that it ended in."""
+    """Run a script like its scheduler, then the recorded command with the real octofold."""
     path = f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}"
     subprocess.run(command, cwd=folder, env={**os.environ, **variables, "PATH": path}, check=True, timeout=30)
     words = json.loads((folder / "commands.jsonl").read_text().splitlines()[-1])
@@ -60,7 +60,7 @@ def test_the_tasks_of_slurm_play_every_game_also_if_some_start_again(
 ) -> None:
     settings = {"MODELS": str(repository), "MODEL": "small", "GAMES": str(GAMES), "SLICES": "2"}
     for task in ("2", "1"):
-        # As in an array of one task, which starts again alone.
+        # as in an array of one task that starts again
         array = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": "1", "OUT": "shared"}
         run(["bash", str(EXAMPLES / "evaluate.slurm")], tmp_path, **settings, **array)
     run(["bash", str(EXAMPLES / "merge.slurm")], tmp_path, OUT="shared")
@@ -71,7 +71,7 @@ def test_the_tasks_of_slurm_play_every_game_also_if_some_start_again(
 
 
 def job_of(name: str) -> tuple[dict[str, Any], list[str], dict[str, str]]:
-    """The specification of a job, the command of its container, and its variables."""
+    """Return the specification of a job, the command of its container, and its variables."""
     (job,) = (each for each in yaml.safe_load_all((EXAMPLES / name).read_text()) if each["kind"] == "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}

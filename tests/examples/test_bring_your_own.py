@@ -1,4 +1,4 @@
-"""The page examples/bring-your-own, run as it is written, in small."""
+"""The commands of examples/bring-your-own/README.md work, with smaller numbers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page examples/first-network, run by `make first` as it is written, in small."""
+"""`make first` runs the commands of examples/first-network/README.md, here with smaller numbers."""
 
 import os
 import re
@@ -23,7 +23,7 @@ SMALLER = {
 
 
 def boards() -> np.ndarray:
-    """Of random games."""
+    """Return boards of random games."""
     random, episodes, seen = np.random.default_rng(1), Episodes(3, range(200)), []
     for _ in range(60):
         seen.append(episodes.boards)
@@ -46,7 +46,7 @@ def test_make_first_trains_exports_plays_and_compares_and_goes_on_if_it_is_stopp
     (tmp_path / "models" / "swift").symlink_to(ROOT / "models" / "swift")
     bin_folder = f"BIN={Path(sys.executable).parent}"
     command = ["make", "--file", str(ROOT / "Makefile"), "--old-file", ".venv/dev", "first", bin_folder]
-    # The variables of a make that runs the tests would make this one say which folder it enters.
+    # With the variables of an outer make, this make would print the folder that it enters.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
     def make() -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ def test_make_first_trains_exports_plays_and_compares_and_goes_on_if_it_is_stopp
 
     done = make()
     assert done.returncode == 0, done.stderr
-    assert "# 2. The student:" in done.stderr  # each step says what to expect
+    assert "# 2. The student:" in done.stderr  # each step names the expected result
     of_teacher, of_student = re.findall(
         r"^finished: .*\nplays: +[\d,]+ |^finished: .*\nlast: .*\nplays: +[\d,]+ ±", done.stdout, re.M
     )
@@ -68,7 +68,7 @@ def test_make_first_trains_exports_plays_and_compares_and_goes_on_if_it_is_stopp
     *_, verdict = done.stdout.splitlines()
     assert "difference" in verdict or "swift" in verdict
 
-    (tmp_path / "results" / "first" / "swift" / "result.json").unlink()  # as if it had been stopped in step 5
+    (tmp_path / "results" / "first" / "swift" / "result.json").unlink()  # as after a stop in step 5
     again = make()
     assert again.returncode == 0, again.stderr
     assert again.stdout.splitlines()[-1] == verdict

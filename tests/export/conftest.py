@@ -1,4 +1,4 @@
-"""A small untrained network of each kind and boards from real games, for all tests of the export."""
+"""Fixtures of the export's tests: a small untrained network of each kind, and boards from real games."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -34,12 +34,12 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_registry() -> Iterator[None]:
-    """Torch's converter parses the same 500 translations at every export, and looks up the same operators
-    54 times, which takes most of the time."""
+    """Cache the translations and the operators of torch's converter. Reading them again takes most of the
+    time of an export."""
     try:
         from torch._export.utils import _materialize_cpp_cia_ops
         from torch.onnx._internal.exporter._registration import ONNXRegistry
-    except ImportError:  # a torch of another layout is only slower
+    except ImportError:  # other versions of torch may lack these names; exports are then only slower
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def _one_registry() -> Iterator[None]:
 
 
 class InputOfLinear(TorchFunctionMode):
-    """Sees what the last linear layer was given, whether a module or a function computed it."""
+    """Records the input of the last linear layer, whether a module or a function computes it."""
 
     def __torch_function__(
         self,
@@ -71,9 +71,9 @@ def architecture(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def module(architecture: dict[str, Any], boards: NDArray[np.uint8]) -> nn.Module:
-    """A network that likes to move where the large tiles are.
+    """A network that prefers moves toward large tiles.
 
-    A network without preferences would change its mind with every rounding.
+    Without preferences, rounding would decide its moves.
     """
     square = boards.reshape(-1, 4, 4).astype(np.float32)
     up = square[:, :2].sum(axis=(1, 2)) - square[:, 2:].sum(axis=(1, 2))
@@ -89,7 +89,7 @@ def value_architecture(architecture: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def value_module(value_architecture: dict[str, Any], boards: NDArray[np.uint8]) -> nn.Module:
-    """A network that likes large tiles in the top left corner, for some 1,000 points a step."""
+    """A value network that prefers large tiles in the top left corner."""
     liking = boards @ np.linspace(0.1, -0.1, 16, dtype=np.float32)[:, None]
     return fitted(value_architecture, boards, liking)
 
@@ -97,7 +97,7 @@ def value_module(value_architecture: dict[str, Any], boards: NDArray[np.uint8]) 
 def fitted(
     architecture: dict[str, Any], boards: NDArray[np.uint8], targets: NDArray[np.float32]
 ) -> nn.Module:
-    """Random features, and a last layer that makes `targets` `[M, outputs]` of them, about."""
+    """Return a network of random features whose last layer approximates `targets` `[M, outputs]`."""
     torch.manual_seed(3)
     network = build(architecture).eval()
     *_, output = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
@@ -127,7 +127,7 @@ def checkpoint(
 
 @pytest.fixture(scope="session")
 def boards() -> NDArray[np.uint8]:
-    """`[M, 16]`: all boards of some games of random legal moves, with tiles spread over all exponents."""
+    """Boards `[M, 16]` of games of random legal moves, with tiles of all exponents."""
     random = np.random.default_rng(5)
     episodes = Episodes(seed=5, games=range(12))
     seen = []
@@ -136,7 +136,7 @@ def boards() -> NDArray[np.uint8]:
         preferences = np.where(legal_moves(episodes.boards), random.random((len(episodes.boards), 4)), -1)
         episodes.step(preferences.argmax(axis=1))
     played = np.concatenate(seen)
-    # Random games end at small tiles: lift the tiles of some boards as a whole, which keeps what is legal.
+    # Random games end at small tiles: raise all tiles of some boards, which keeps their legal moves.
     lifts = random.integers(0, 16 - played.max(axis=1))
     lifted = np.where(played > 0, played + lifts[:, None], 0).astype(np.uint8)
     return random.permutation(lifted)
@@ -163,7 +163,7 @@ def lessons_file(lessons: Lessons, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def alternative() -> Alternative:
-    """What one view of a version scores."""
+    """The measured score of one view of a version."""
     return Alternative(
         symmetries=1,
         decision_rule="vote",
@@ -178,5 +178,5 @@ def alternative() -> Alternative:
 
 @pytest.fixture(scope="session")
 def weights(lessons: Lessons) -> Weights:
-    """Those of a linear player, for ONNX files."""
+    """Weights of a linear player, for ONNX files."""
     return linear_weights(lessons)

@@ -1,4 +1,4 @@
-"""`octofold-export` as it is typed: what it publishes, and what it says when it cannot."""
+"""The command `octofold-export`: published versions, and errors."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ from support.one_kind import ONE_KIND, of_one_kind
 
 @pytest.fixture(scope="module")
 def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository in which `small` was published."""
+    """A repository with version 1 of `small`."""
     folder = tmp_path_factory.mktemp("repository") / "models"
     assert main(arguments(checkpoint, folder, "--boards", str(boards_file))) == 0
     return folder
@@ -113,7 +113,7 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     torch.manual_seed(4)
     undecided = CNN(layers=1, channels=16, exponents=16)
     with torch.no_grad():
-        undecided.dense.weight.mul_(1e-3).add_(1)  # what differs between moves is below a step of 8 bits
+        undecided.dense.weight.mul_(1e-3).add_(1)  # differences between moves are below a step of 8 bits
         undecided.dense.bias.zero_()
     checkpoints.save(tmp_path / "checkpoint", undecided, ONE_KIND, training={})
     models = tmp_path / "models"
@@ -145,7 +145,7 @@ def test_a_float32_graph_that_fails_its_gate_leaves_nothing_behind(boards_file: 
 
 
 class Unsteady(CNN):
-    """Its answers are not those of its weights."""
+    """A network with answers that do not depend only on its weights."""
 
     def __init__(self) -> None:
         super().__init__(layers=1, channels=4, exponents=16)
@@ -210,7 +210,7 @@ def test_wrong_inputs_are_one_line(
 def test_a_version_that_another_export_takes_meanwhile_is_left_to_it(
     checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:
-    """It has the numbers, so nothing of a long export is lost."""
+    """The error names both numbers, so nothing of a long export is lost."""
     taken = tmp_path / "small/1/card.json"
 
     def take(_graph: bytes) -> Any:

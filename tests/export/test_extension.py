@@ -1,4 +1,4 @@
-"""`octofold-export --extend`: a published version gets another precision and longer measures, and keeps its
+"""`octofold-export --extend` adds a precision and new measurements to a published version, and keeps its
 graphs."""
 
 import hashlib
@@ -93,7 +93,7 @@ def test_a_version_without_a_graph_for_moves_alone_gets_it(
 
 
 def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[[], object]) -> None:
-    """Add fp16 to the version; `change` is called once the checks have begun."""
+    """Add fp16 to the version, and call `change` when the checks have begun."""
 
     def report(line: str) -> None:
         if line.startswith("fp32: "):

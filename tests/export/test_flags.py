@@ -60,7 +60,7 @@ def test_wrong_usage_is_one_line_and_exits_2(
 
 
 def without(*modules: str) -> str:
-    """A program that runs the command where `modules` are not installed."""
+    """Return a program that runs the command as if `modules` were not installed."""
     return f"""
 import sys
 for module in {modules}:

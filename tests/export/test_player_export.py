@@ -68,8 +68,7 @@ class Search:
 
 @pytest.fixture(autouse=True, scope="module")
 def _same_games() -> Iterator[None]:
-    """Every export checks its player on boards of the same games of another one, which need not be played
-    again."""
+    """Cache the games whose boards every export uses to check its player."""
     played: dict[tuple[int, ...], NDArray[np.uint8]] = {}
 
     def play_once(player: Player, count: int, largest: int, seed: int, report: Report) -> NDArray[np.uint8]:
@@ -84,7 +83,7 @@ def _same_games() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Endgame tables."""
+    """A folder with endgame tables."""
     folder = tmp_path_factory.mktemp("tables")
     save_table(folder, SIX, 6, solve(SIX, 6))
     return folder

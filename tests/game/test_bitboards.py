@@ -40,7 +40,7 @@ def slide_each(boards: Words, move: int) -> tuple[Words, NDArray[np.int64]]:
 
 
 def symmetry_of(cells: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The row of `CELLS` that shows the cells in this order."""
+    """Return the row of `CELLS` that shows the cells in this order."""
     number = [row.tolist() for row in CELLS].index(cells.ravel().tolist())
     cells_of_view: NDArray[np.intp] = CELLS[number]
     return cells_of_view
@@ -84,7 +84,7 @@ def test_whole_boards_slide_as_the_rules_say(boards: Boards) -> None:
 
 @pytest.mark.parametrize("move", range(4))
 def test_two_32768s_do_not_alias_silently(move: int) -> None:
-    boards = np.full((1, 16), 15, np.uint8)  # eight pairs at once: the most that a slide can merge
+    boards = np.full((1, 16), 15, np.uint8)  # eight pairs, the maximum of a slide
     slid, reward = slide(pack(boards)[0], move)
     assert reward >= OUTGROWN
     assert reward & POINTS == 8 * 65_536

@@ -1,4 +1,4 @@
-"""What numba compiles also runs where its machine code cannot be kept beside the sources or in a home."""
+"""Compiled functions also work where numba cannot write beside the sources or in a home folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SMALL = "from small import twice; assert twice(2) == 4"
 
 
 class Installation:
-    """Packages that numba can write nothing into, not even for root: a file is where its folders would be."""
+    """Packages in folders where numba cannot write, not even for root, because files stand in place of its
+    folders."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.temporary, self.work = folder, folder / "tmp", folder / "work"
@@ -41,7 +42,7 @@ class Installation:
         }
 
     def compile(self, **more: str) -> str:
-        """Call the function in `small.py` in a new process; return what that writes to standard error."""
+        """Call the function in `small.py` in a new process; return its standard error."""
         environment = {**self.variables, "HOME": "/dev/null", **more}
         with tempfile.TemporaryFile("w+") as errors:
             streams = (errors.fileno(), errors.fileno(), errors.fileno())
@@ -57,7 +58,7 @@ class Installation:
 
 @pytest.fixture
 def installation() -> Iterator[Installation]:
-    """One that everybody can read."""
+    """An installation that every user can read."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Installation(Path(folder))
@@ -77,10 +78,10 @@ def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixt
     seconds = iter([0, 0.5, 1, 10, 12, 13, 20, 21, 22.0])
     notice = Notice(lambda: next(seconds))
     notice.on_start(None)
-    notice.on_start(None)  # what the first one calls
+    notice.on_start(None)  # a function that the first one calls
     notice.on_end(None)
     notice.on_end(None)
-    assert caplog.messages == []  # it took 1 second
+    assert caplog.messages == []  # 1 second in total: no notice
     for _ in range(2):
         notice.on_start(None)
         notice.on_start(None)

@@ -136,7 +136,7 @@ def test_a_negative_game_is_refused() -> None:
 
 def test_two_131072s_make_a_game_outgrown_at_17() -> None:
     episodes = Episodes(1, [0, 1])
-    # No game gets here within a test, so the board is laid out by hand.
+    # No game of a test gets so far, so the board is written by hand.
     episodes.boards[0] = [17, 17] + [0] * 14
     episodes.start([])
     finished = episodes.step([LEFT, int(legal_moves(episodes.boards)[1].argmax())])

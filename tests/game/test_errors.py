@@ -1,4 +1,4 @@
-"""What foreign exceptions say, in one line."""
+"""Exceptions of other libraries become one line."""
 
 import pytest
 from octofold_game.errors import first_line

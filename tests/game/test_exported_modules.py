@@ -1,4 +1,4 @@
-"""What the game promises to programs: modules that are there, and all that the documentation imports."""
+"""The public modules of `octofold_game` exist, and so does all that the documentation imports."""
 
 import re
 import subprocess

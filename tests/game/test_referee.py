@@ -1,4 +1,4 @@
-"""The referee accepts every game that was played by the rules, and names the error in any other."""
+"""The referee accepts every legal game, and names the error in others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ UP, RIGHT, DOWN, LEFT = range(4)
 
 
 def board(**cells: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """`c0=1` is tile 2 in cell 0."""
+    """Return a board with these exponents: `c0=1` is tile 2 in cell 0."""
     exponents = np.zeros(16, np.uint8)
     for name, exponent in cells.items():
         exponents[int(name[1:])] = exponent
@@ -136,4 +136,4 @@ def test_a_changed_move_is_refused_unless_it_makes_another_game_by_the_rules(sho
             ends = [episode for byte in other.moves for episode in episodes.step([byte & 3])]
             assert [(end.moves, end.score) for end in ends] == [(other.moves, other.score)]
             np.testing.assert_array_equal(ends[0].final_board, other.final_board)
-    assert accepted == [5]  # right or left: four moves later, the boards are equal again
+    assert accepted == [5]  # right or left at move 5: four moves later, the boards are equal again

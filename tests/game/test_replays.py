@@ -25,7 +25,7 @@ def path(tmp_path: Path, episodes: list[Episode]) -> Path:
 
 @pytest.fixture
 def ends(tmp_path: Path, episodes: list[Episode]) -> list[int]:
-    """The size of a file of no game, of one, ... of five."""
+    """The file sizes after 0 to 5 games."""
     other = tmp_path / "other.replay"
     sizes = []
     with ReplayWriter(other) as writer:
@@ -178,7 +178,7 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with ReplayWriter(path) as writer:
-        # The system writes part of the record and then fails, as on a full disk.
+        # The system writes part of the record, then fails as on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
         try:
             for _ in range(2):

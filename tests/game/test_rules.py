@@ -1,4 +1,4 @@
-"""The rules match boards worked out by hand, a plain slide of every line, and the properties of 2048."""
+"""The rules match boards worked out by hand, a simple slide of every line, and the properties of 2048."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from octofold_game.rules import (
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
-# Few different exponents make many merges and full boards; all of them make the rest.
+# Few different exponents give many merges and full boards; all exponents give the other cases.
 BOARDS = st.integers(0, 6).flatmap(
     lambda count: st.sampled_from([2, 4, LARGEST_EXPONENT]).flatmap(
         lambda largest: arrays(np.uint8, (count, 16), elements=st.integers(0, largest))
@@ -29,7 +29,7 @@ BOARDS = st.integers(0, 6).flatmap(
 
 
 def plain_slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """Slide a line toward its first cell, written the way one would explain the game."""
+    """Slide a line toward its first cell, in the simplest way."""
     tiles = [exponent for exponent in line if exponent]
     slid: list[int] = []
     reward = 0
@@ -104,7 +104,7 @@ def test_afterstates_and_rewards_are_those_worked_out_by_hand(
 
 @pytest.fixture(scope="module")
 def every_line() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
-    """All 18**4 lines `[M, 4]`, what they slide to, their rewards `[M]`."""
+    """All 18**4 lines `[M, 4]`, their slid lines `[M, 4]`, their rewards `[M]`."""
     lines = np.stack(np.meshgrid(*[np.arange(18)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
     slid, rewards = zip(*(plain_slide(tuple(line)) for line in lines.tolist()), strict=True)
     return lines.astype(np.uint8), np.array(slid, np.uint8), np.array(rewards, np.int32)

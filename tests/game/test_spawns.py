@@ -20,13 +20,14 @@ def words(*values: int) -> Words:
 
 
 def grid(seed: int, games: int, spawns: int) -> Words:
-    """The bits `[games, spawns]` of the first spawns of the first games."""
+    """Return the bits `[games, spawns]` of the first spawns of the first games."""
     number_of_game, number = np.divmod(np.arange(games * spawns, dtype=np.uint64), np.uint64(spawns))
     return SpawnStream(seed).bits(number_of_game, number).reshape(games, spawns)
 
 
 def assert_uniform(counts: NDArray[np.int64]) -> None:
-    """Pearson's chi-squared statistic of equally likely classes is within four deviations of its mean."""
+    """Check that Pearson's chi-squared statistic of equally likely classes is within four deviations of its
+    mean."""
     expected = counts.sum() / counts.size
     degrees = counts.size - 1
     statistic = ((counts - expected) ** 2 / expected).sum()
@@ -127,7 +128,7 @@ def test_the_high_half_chooses_the_cell_and_the_low_half_the_tile(
 ) -> None:
     board = np.full((1, 16), 7, np.uint8)
     board[0, [1, 12, 14]] = 0
-    board[0, 3] = 0 if cell == 12 else 7  # four empty cells: one half is the third of them
+    board[0, 3] = 0 if cell == 12 else 7  # four empty cells: the draw 0.5 selects the third
     assert spawn(board, words(bits))[0, cell] == exponent
 
 

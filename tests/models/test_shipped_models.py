@@ -1,4 +1,4 @@
-"""What ships: models and checkpoints that are what their cards say, play legal 2048, and play it well."""
+"""The shipped models and checkpoints match their cards, make legal moves, and play well."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from support.shipped import CARDS, newest
 
 ROOT = Path(__file__).parents[2]
 OURS = [card for card in CARDS if not {"ntuple", "expectimax", "perimeter"} & set(card.parts)]
-"""Models whose checkpoints ship, too."""
+"""Cards of models whose checkpoints also ship."""
 
 CHECKPOINTS = sorted(file.parent for file in ROOT.glob("checkpoints/**/checkpoint.json"))
 LARGEST_FILE_BYTES = 20e6
 GAMES, FLOOR = 48, 133_000
-"""Points on average that so many games of swift do not miss by chance: it plays 195,949, and their average
-scatters by 18,900."""
+"""A number of games of swift, and a bound that their average does not miss by chance: swift's average is
+195,949, and averages of so few games have a standard deviation of 18,900."""
 MANY_BOARDS = 128
-"""Of each kind, so that chance moves the shares little: of 48, 8 bits may keep 97% of the moves or 94%."""
+"""Number of boards of each kind, large enough for stable shares: of 48, 8 bits may keep 97% of the moves or
+94%."""
 COMPARED_EVERY, TURNED_EVERY = 4, 64
-"""One board in so many is answered by the checkpoint, which takes long, and one is turned, which costs nine
-answers: an export has compared and turned all of its own. Of the 65 boards compared, every precision keeps
-at least 95% of the moves, and another model than its own at most 80%, so a bound of 90% tells them apart."""
+"""Every n-th board is compared with the checkpoint, which takes long, or turned, which takes nine answers;
+the export did this with all of its boards. On these 65 boards, every precision keeps at least 95% of its
+checkpoint's moves, and at most 80% of another model's, so a bound of 90% separates them."""
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 
 Boards = NDArray[np.uint8]
@@ -66,7 +67,7 @@ def swift() -> FoldedGraph:
 
 @pytest.fixture(scope="module")
 def boards() -> Boards:
-    """A finished board, boards of swift's games, and these as they look with tiles 16 times as large."""
+    """A finished board, boards of swift's games, and the same boards with tiles 16 times as large."""
     player = swift()
     episodes = Episodes(seed=3, games=range(4))
     seen = []
@@ -145,7 +146,7 @@ def test_swift_plays_as_well_as_it_did() -> None:
     player = swift()
     episodes = Episodes(seed=1, games=range(GAMES))
     points = 0
-    # Scores only grow, so the games need not end.
+    # Scores never fall, so the games need not end.
     while len(episodes.running) and points + episodes.scores.sum() <= GAMES * FLOOR:
         points += sum(ended.score for ended in episodes.step(player.next_moves(episodes.boards)))
     assert points + episodes.scores.sum() > GAMES * FLOOR

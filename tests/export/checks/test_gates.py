@@ -1,4 +1,4 @@
-"""What the checks before publishing catch, and that they name it."""
+"""The checks before publishing find errors and name them."""
 
 import re
 
@@ -40,7 +40,7 @@ def reference_of(module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symme
 
 
 class UpTo16(nn.Linear):
-    """No number for the exponent 17."""
+    """A layer whose output is not a number for the exponent 17."""
 
     def forward(self, exponents: torch.Tensor) -> torch.Tensor:
         return super().forward(torch.log(16.5 - exponents))
@@ -79,7 +79,7 @@ def test_a_graph_for_moves_alone_that_plays_other_moves_is_another_player(
 
 
 class Changed:
-    """Plays as a graph does, but makes no move on some boards."""
+    """Plays like a graph, but makes no move on some boards."""
 
     def __init__(self, graph: FoldedGraph, boards: NDArray[np.uint8]) -> None:
         self._graph, self._changed = graph, boards

@@ -1,4 +1,4 @@
-"""Games tell how a network reads the board, whatever corner it prefers, or that it plays too weakly."""
+"""Games show how a network reads boards, whichever corner it prefers, or that it plays too weakly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ CORNERS = ("top left", "top right", "bottom left", "bottom right")
 
 
 def choose(network: Any, weights: int = 60_000, **said: Any) -> tuple[str, Evidence]:
-    """The actions and the cells that games choose."""
+    """Return the reading that games choose, as text, and the evidence for it."""
     flags = {path.replace("__", "."): value for path, value in said.items()}
     hints = hints_from_flags({"answers.kind": "policy_logits", **flags})
     description, evidence = choose_reading(hints, network, weights, lambda _: None)
@@ -39,7 +39,7 @@ def test_the_order_of_the_actions_and_of_the_cells_is_found_for_every_favorite_c
 
 
 class Function:
-    """A network that is a function of exponents, decoded from what it is given."""
+    """A network that decodes exponents from its input and applies a function."""
 
     shape = None
     type: ElementType | None = None
@@ -66,7 +66,7 @@ Policy = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
 
 @pytest.fixture(scope="module")
 def policy() -> Policy:
-    """Its numbers are of left, down, up and right."""
+    """A policy with outputs for left, down, up and right."""
     module = snake_network("top left")
 
     def answer(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -79,7 +79,7 @@ def policy() -> Policy:
 
 
 def exponents_of(network_input: str, divide_by: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """How a network that was trained on such numbers understands what it is given."""
+    """Return the decoder of a network that was trained with such inputs."""
 
     def exponents(inputs: NDArray[Any]) -> NDArray[Any]:
         numbers = inputs.astype(np.float64) * divide_by
@@ -114,7 +114,7 @@ def test_a_wrong_description_is_refused_with_the_flags_that_publish_the_right_on
 
 
 def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
-    """By rows, these actions lose; by columns, they are those of the network on the transposed board."""
+    """With rows, this order of actions loses; with columns, it fits the network on the transposed board."""
     network = TorchNetwork(snake_network("top left"), "snake")
     found, _ = choose(network, answers__actions=("left", "right", "up", "down"))
     assert found == "flat columns left,right,up,down"

@@ -1,4 +1,4 @@
-"""Recorded boards: from a player's own games, and from a file."""
+"""Boards are recorded from a player's own games or read from a file."""
 
 from pathlib import Path
 

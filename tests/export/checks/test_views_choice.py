@@ -1,4 +1,4 @@
-"""The number of views is chosen by games, and is the smallest that loses nothing."""
+"""Games choose the smallest number of views that loses nothing."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
     way, alternatives = slowly({ONE: Good(), EIGHT_VOTE: Good()}, seconds=600, largest_exponent=7)
     assert way == ONE
     assert alternatives is not None
-    assert alternatives.moves is None  # the games were over
+    assert alternatives.moves is None  # all games had ended
 
 
 def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> None:

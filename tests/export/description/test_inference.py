@@ -1,4 +1,4 @@
-"""Descriptions: what a network shows by itself, what a user must say, and what cannot be."""
+"""Descriptions are inferred from a network, completed by the user, or refused."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from octofold_export.errors import ExportError, NeedsFlags
 
 @dataclass
 class Network:
-    """Takes inputs of some shapes, and answers with ones of a width."""
+    """A network that takes some shapes of input and answers with ones."""
 
     takes: Callable[[NDArray[Any]], bool]
     widths: Sequence[int] = (4,)
@@ -113,7 +113,7 @@ def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[in
 
 
 def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
-    """The last one may be of the legal moves."""
+    """The last plane may hold the legal moves."""
     network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
     with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; use --planes .*--encoder;") as raised:
         complete(Hints(), network)
@@ -141,7 +141,7 @@ def test_a_network_that_takes_one_board_only_is_told_so() -> None:
 
 
 def test_a_largest_exponent_that_the_network_does_not_take_is_refused() -> None:
-    """It would fail in the middle of a game, when the tile appears."""
+    """The network would fail in the middle of a game, when the tile appears."""
     network = Network(lambda inputs: inputs.shape[1:] == (16,) and inputs.max() < 12)
     with pytest.raises(ExportError, match="refuses boards with largest_exponent 15"):
         describe(network, reads__kind="exponents", largest_exponent=15)

@@ -1,4 +1,4 @@
-"""The graph for moves alone: its moves are those of the whole graph."""
+"""The graph for only moves makes the moves of the full graph."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def graphs(
     boards: NDArray[np.uint8],
     small_graphs: tuple[bytes, bytes],
 ) -> tuple[bytes, bytes]:
-    """A whole graph, and the one for moves alone."""
+    """The full graph, and the graph for only moves."""
     if request.param == "one layer":
         return small_graphs
     policy = head(POLICY, calibrate(network, boards[:256], 1.0))

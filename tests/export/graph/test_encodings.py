@@ -1,4 +1,4 @@
-"""The encoding piece, in every way in which a network may read a board."""
+"""The graph's encoding of boards, for every supported input of a network."""
 
 from itertools import product
 

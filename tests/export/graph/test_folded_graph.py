@@ -1,4 +1,4 @@
-"""The float32 graph, against the rules and against a naive numpy player that shares no code with it."""
+"""The float32 graph agrees with the rules and with a naive numpy player that shares no code with it."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from support.one_kind import of_one_kind
 from torch import nn
 
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
-CLOSE = 1e-4  # smaller margins may go either way by rounding
+CLOSE = 1e-4  # rounding may decide smaller margins
 
 SQUARES = list(product(range(3), range(3)))
 Square = NDArray[np.uint8]
@@ -62,7 +62,7 @@ def graph(network: FoldableNetwork) -> FoldedGraph:
 
 
 def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Logits `[4]` of one 4x4 view, by loops over cells."""
+    """Return the logits `[4]` of one 4x4 view, computed in loops over cells."""
     weights = {name: value.double().numpy() for name, value in module.state_dict().items()}
     if isinstance(module, PairNetwork):
         flat = naive_features(module, square, weights)
@@ -75,7 +75,7 @@ def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.flo
 
 
 def naive_planes(square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """`[rows, columns, channels]` behind the convolutions."""
+    """Return the output `[rows, columns, channels]` of the convolutions."""
     planes = np.eye(16)[square]
     kernels = [weights[name] for name in weights if name.startswith("conv") and name.endswith("weight")]
     for depth, kernel in enumerate(kernels):
@@ -91,7 +91,7 @@ def naive_planes(square: NDArray[np.uint8], weights: dict[str, NDArray[np.float6
 def naive_features(
     module: PairNetwork, square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Of rows, columns and squares in turn, one place after the other."""
+    """Return the features of rows, columns and squares, one line or square after the other."""
     places = {
         "lines": [*square, *square.T],
         "squares": [square[row : row + 2, column : column + 2].ravel() for row, column in SQUARES],
@@ -108,7 +108,7 @@ def naive_features(
 
 @cache
 def names_of_moves(view: View) -> list[int]:
-    """What each move is called on the view: the one that slides the turned board to the turned result."""
+    """Return each move's number on the view: it slides the turned board to the turned result."""
     square = np.zeros((4, 4), np.uint8)
     square[1, 1:3], square[2, 2] = (1, 2), 3
     results = [view(slide(square.reshape(1, 16), [move])[0].reshape(4, 4)) for move in range(4)]
@@ -119,7 +119,7 @@ def names_of_moves(view: View) -> list[int]:
 def naive_answer(
     module: nn.Module, board: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> tuple[int, NDArray[np.float64], NDArray[np.int64], float]:
-    """Move, probabilities, votes, and the smallest margin that any choice on the way had."""
+    """Return move, probabilities, votes, and the smallest margin of any decision."""
     legal = legal_moves(board[None])[0]
     votes, total, margins = np.zeros(4, int), np.zeros(4), [np.inf]
 
@@ -166,14 +166,14 @@ CUDA_KERNELS = {
     *("Or", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Slice", "Softmax"),
     *("Unsqueeze", "Where"),
 }
-"""Operators of opset 18 that onnxruntime runs on a GPU, in the types in which these graphs use them."""
+"""Operators of opset 18 that onnxruntime runs on a GPU in the types of these graphs."""
 
 
 @pytest.mark.parametrize("form", [float_form, half_form])
 def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
     network: FoldableNetwork, form: Callable[[FoldableNetwork], FoldedNetwork]
 ) -> None:
-    """Without that, onnxruntime cannot record what the GPU does for a shape and play it back."""
+    """Otherwise, onnxruntime cannot record a CUDA graph."""
     graph = fold(head(POLICY, form(network)), "vote", 8).graph
     assert {node.op_type for node in graph.node} <= CUDA_KERNELS
 

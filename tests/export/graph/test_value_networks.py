@@ -1,4 +1,4 @@
-"""Value networks as graphs that make the afterstates themselves: against a naive player, and published."""
+"""Graphs of value networks compute afterstates, agree with a naive player, and can be published."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
 from torch import nn
 
-CLOSE = 1.0  # points; smaller margins may go either way by rounding
+CLOSE = 1.0  # points; rounding may decide smaller margins
 SCALE = 20_000
 VALUE = one_hot_description(16, SCALE)
 
@@ -25,7 +25,7 @@ def folded(module: nn.Module, rule: Rule, symmetries: int) -> FoldedGraph:
 
 
 def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -> NDArray[np.float64]:
-    """Reward plus value `[S, 4]` of the moves on each view, `-inf` where illegal."""
+    """Return reward plus value `[S, 4]` of the moves on each view, `-inf` where illegal."""
     worth = np.full((symmetries, 4), -np.inf)
     for move in np.flatnonzero(legal_moves(board[None])[0]):
         (after,), (reward,) = slide(board[None], [move])
@@ -38,7 +38,7 @@ def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -
 
 
 def lead(scores: NDArray[np.float64]) -> float:
-    """By how much the best of scores `[..., 4]` leads, where it leads by the least."""
+    """Return the smallest lead of the best score over the second, for scores `[..., 4]`."""
     ranked = np.sort(scores, axis=-1)
     return float((ranked[..., 3] - ranked[..., 2]).min())
 

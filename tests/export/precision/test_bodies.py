@@ -1,4 +1,4 @@
-"""Reduced precisions of a body that nobody wrote by hand: near float32, in integers, and for any batch."""
+"""Quantized forms of foreign networks are near float32, use integers, and take any batch size."""
 
 from collections import Counter
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_every_8_bit_form_is_near_float32_and_multiplies_in_integers(
     body: onnx.ModelProto, inputs: NDArray[np.float32], tmp_path: Path
 ) -> None:
     exact = run(body, inputs)
-    forms = list(quantized_bodies(body, inputs[:250]))  # not only whole batches
+    forms = list(quantized_bodies(body, inputs[:250]))  # the last batch is smaller
     assert len(forms) == 3
     for form in forms:
         assert np.abs(run(form, inputs) - exact).mean() < 0.05 * np.abs(exact).mean()

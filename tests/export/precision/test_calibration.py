@@ -1,4 +1,4 @@
-"""The 8-bit graph: how near it stays to float32, what onnxruntime makes of it, odd networks."""
+"""The 8-bit graph stays near float32, onnxruntime can optimize it, and unusual networks work."""
 
 from collections import Counter
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
 ) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    options.log_severity_level = 3  # it warns that the optimized file suits this machine only
+    options.log_severity_level = 3  # errors only: it warns that the optimized file fits only this machine
     onnxruntime.InferenceSession(
         fold(head(POLICY, form), "vote", 8).SerializeToString(),
         options,
@@ -54,7 +54,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
     assert operators["QGemm"] == products
     unwanted = {"QuantizeLinear", "DequantizeLinear", "Gemm", "FusedGemm", "Relu", "Slice"}
     assert not unwanted & operators.keys()
-    assert operators["MatMul"] == 1  # of the cells' exponents, to the rows of the first layer's table
+    assert operators["MatMul"] == 1  # it computes the rows of the first layer's table from exponents
 
 
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(

@@ -53,7 +53,7 @@ def first(source: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def published(first: Path) -> None:
-    """A copy of it, where the command looks."""
+    """Copy this repository to `models`, where the command looks."""
     shutil.copytree(first, "models")
 
 
@@ -82,7 +82,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
 
     Path("models/ntuple").mkdir()
     Path("models/ntuple/3").symlink_to(newest("ntuple"))
-    assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network; its games go on
+    assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network, so its evaluation continues
     captured = capfd.readouterr()
     assert "by the values of ntuple:models/ntuple/3, the games counted as " in captured.err
     assert "31 games already finished in earlier runs" in captured.err
@@ -113,7 +113,7 @@ play_contest(Flags(name="small", no_worse_than=Fraction(1, 10_000), limit=9_999_
 
 
 def ended_by(number: signal.Signals, *command: str) -> int:
-    """The exit code of a command that gets a signal while games are played, which end, too."""
+    """Return the exit code of a command that gets a signal during games; all its processes must end."""
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         wait_for(games_are_played, 100, process)
         players = psutil.Process(process.pid).children(recursive=True)

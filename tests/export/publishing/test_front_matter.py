@@ -1,4 +1,4 @@
-"""The page of a version: its metadata in YAML, and its figures as the card has them."""
+"""The page of a version has metadata in YAML, and the figures of the card."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def card() -> Card:
 
 
 def metadata(card: Card) -> Any:
-    """What hubs read, and nothing of the text below."""
+    """Return the front matter of a version's page, which model hubs read."""
     nothing, header, text = describe(card).decode().split("---\n", 2)
     assert nothing == ""
     assert text.startswith(f"\n# {card.name}, version {card.version}\n")

@@ -1,4 +1,5 @@
-"""A measured strength in the card of a published version: what is written, and which results are refused."""
+"""The measured strength in the card of a published version: what is recorded, and which results are
+refused."""
 
 import json
 import shutil
@@ -21,7 +22,7 @@ pytestmark = of_one_kind
 
 @pytest.fixture(scope="module")
 def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository in which `small` was published once."""
+    """A repository with version 1 of `small`."""
     folder = tmp_path_factory.mktemp("repository") / "models"
     arguments = ["--checkpoint", str(checkpoint), "--name", "small", "--models", str(folder)]
     assert main([*arguments, "--boards", str(boards_file), "--symmetries", "1"]) == 0
@@ -33,7 +34,7 @@ def contents(folder: Path) -> list[str]:
 
 
 def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str, Any]:
-    """What an evaluation of a version writes."""
+    """Write the result of an evaluation of a version."""
     scores = [20_000, 40_000, 60_000, 80_000]
     games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
     return {
@@ -69,10 +70,10 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     strength = read_card(copy)["strength"]
     assert (strength["games"], strength["average"], strength["median"]) == (4, 50_000, 50_000)
     assert (strength["best"], strength["seed"], strength["precision"]) == (80_000, 5, "int8")
-    assert "moves_per_second" not in strength  # it says more of the machine than of the model
+    assert "moves_per_second" not in strength  # it depends on the machine
     shares = {row["tile"]: row["share"] for row in strength["reached"]}
     assert (shares[2048], shares[4096]) == (1.0, 0.0)
-    assert max(shares) == 32768  # the largest tile that the network knows
+    assert max(shares) == 32768  # the network's largest tile
     assert {row["interval"][0] for row in strength["reached"] if row["share"] == 0} == {0.0}
     assert {**read_card(copy), "strength": None} == card
     text = (copy / "small/1/README.md").read_text()

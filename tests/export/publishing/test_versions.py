@@ -1,4 +1,4 @@
-"""Model repositories: versions that appear whole, never change, and leave nothing behind when they fail."""
+"""Versions appear in a model repository complete or not at all, and never change."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 class Meanwhile(dict[str, bytes]):
-    """Files during whose writing another export publishes the same version, the first of its model."""
+    """Files of version 1. While they are written, another export publishes the same version."""
 
     def __init__(self, models: Path) -> None:
         super().__init__(FILES)
@@ -114,7 +114,7 @@ publish(Path(sys.argv[1]), "cnn5", 1, Slow({"model.onnx": b"slow"}), "slow")
 
 @contextmanager
 def export_in_the_middle(models: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that publishes version 1, and waits for a line before it writes the graph."""
+    """Yield a process that publishes version 1 and waits for an input line before it writes the graph."""
     command = [sys.executable, "-c", SLOW_EXPORT, str(models)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -162,7 +162,7 @@ def test_names_with_surprises_are_refused(name: str) -> None:
 
 
 class Interrupted(UserDict[str, bytes]):
-    """Files during whose writing somebody presses Ctrl-C: the last one is never read."""
+    """Files whose last one raises KeyboardInterrupt when it is read, as after Ctrl-C."""
 
     def __getitem__(self, name: str) -> bytes:
         if name == list(self)[-1]:

@@ -1,4 +1,4 @@
-"""Checkpoints of the kinds without a hand-made form: exported with all checks, legal, played by a service."""
+"""Checkpoints of networks without a hand-made graph are exported with all checks and served."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def publish(boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Publ
         torch.manual_seed(3)
         checkpoint, models = folder / name, folder / "models"
         checkpoints.save(checkpoint, build(SMALL[name]), SMALL[name], {})
-        # Hardly trained networks change their minds for nothing, so 8 bits may fail; only fp32 is looked at.
+        # only fp32: 8 bits may change many moves of an untrained network
         flags = ["--precisions", "fp32", "--boards", str(boards_file), "--symmetries", "1"]
         assert main(["--checkpoint", str(checkpoint), "--name", name, "--models", str(models), *flags]) == 0
         return checkpoint, models / name / "1"

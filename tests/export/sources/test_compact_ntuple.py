@@ -1,4 +1,5 @@
-"""N-tuple networks in one small graph: its moves are the compacted network's own, wherever it is read."""
+"""An n-tuple network in one small graph makes the moves of the packed network, wherever the graph is
+loaded."""
 
 import hashlib
 import json
@@ -56,7 +57,7 @@ def export(trained: Path, models: Path, *more: str) -> int:
 
 
 def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
-    """`[N]`: how many points the move of each board is worth less than the native player's."""
+    """Return how many points `[N]` each move is worth less than the native player's."""
     values = network.action_values(pack(boards))
     difference: NDArray[Any] = values.max(axis=1) - values[np.arange(len(boards)), moves]
     return difference
@@ -153,7 +154,7 @@ def test_processes_share_tables_in_a_file(models: Path, tmp_path: Path) -> None:
         sums.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         (file,) = tmp_path.glob("*.tables")
         made.add((file.stat().st_ino, file.stat().st_mtime_ns))
-    assert len(made) == 1  # the second process has only read it
+    assert len(made) == 1  # the second process only reads it
     expected = CompactTables.load(models / "small/1").values().astype(np.float16)
     assert sums == [float(expected.astype(np.float64).sum())] * 2
 

@@ -1,4 +1,4 @@
-"""Other people's networks, each published by one command, play as they did in PyTorch."""
+"""Foreign networks, each published by one command, play as in PyTorch."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from support import foreign_networks as networks
 from support.lessons import Lessons, one_hot, snake_lessons, train
 from torch import Tensor, nn
 
-pytestmark = pytest.mark.long  # each is trained, converted and published
+pytestmark = pytest.mark.long  # each network is trained, converted and published
 
 SEEN = [0, 2]
 """The board and its half turn."""
@@ -30,7 +30,7 @@ def tiles_alone(boards: NDArray[np.uint8]) -> Tensor:
 
 
 class Ranked(nn.Module):
-    """The values of the four afterstates of each board, as logits of the moves."""
+    """Returns the values of the four afterstates of each board as logits of the moves."""
 
     def __init__(self, value: nn.Module) -> None:
         super().__init__()

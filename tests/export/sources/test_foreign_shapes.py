@@ -1,6 +1,6 @@
-"""Networks as people write them: the folded graph plays the moves of each, or one line says what to change.
+"""Foreign networks of many forms: the folded graph makes their moves, or one line says what to change.
 
-The expected moves come from the module itself and from encodings that are written here once more.
+The expected moves come from the module itself and from separate encodings in this file.
 """
 
 import sys
@@ -50,7 +50,7 @@ def planes(boards: NDArray[np.uint8]) -> Tensor:
 
 
 def pick(answer: Any) -> Tensor:
-    """The four numbers of any answer."""
+    """Return the four numbers of any form of answer."""
     if isinstance(answer, Tensor):
         return answer
     if isinstance(answer, Categorical):
@@ -60,7 +60,7 @@ def pick(answer: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Shape:
-    """A network, its input, and what the command has to be told."""
+    """A network, its input, and the flags of the command."""
 
     name: str
     encode: Encode
@@ -101,7 +101,7 @@ def folded(source: Source) -> FoldedGraph:
 
 
 SLOW = ("int(x.shape[0])",)
-"""torch takes long to convert them."""
+"""Names of networks that torch takes long to convert."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""N-tuple networks as graphs with their tables beside them: moves, files, and a server's answers."""
+"""N-tuple networks as graphs with external tables: moves, files, and a server's answers."""
 
 import hashlib
 import shutil
@@ -62,7 +62,7 @@ def export(saved: Path, models: Path, *more: str) -> int:
 
 
 def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[np.float32]:
-    """`[N]`: how many points the move of each board is worth less than the native player's."""
+    """Return how many points `[N]` each move is worth less than the native player's."""
     values = network.action_values(pack(boards))
     difference: NDArray[np.float32] = values.max(axis=1) - values[np.arange(len(boards)), moves]
     return difference
@@ -118,7 +118,7 @@ def test_a_version_with_tables_beside_its_graph_is_measured_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     copied = Path(shutil.copytree(models, tmp_path / "models"))
-    monkeypatch.chdir(tmp_path)  # the tables are found wherever the command runs
+    monkeypatch.chdir(tmp_path)  # the tables are found from any working folder
     again = ("--boards", str(boards_file), "--extend", "--version", "1")
     assert export(saved, copied, *again) == 0, capsys.readouterr().err
     assert read_card(copied, name="tiny") == read_card(models, name="tiny")
@@ -139,7 +139,7 @@ def test_moves_that_are_worse_than_the_players_own_are_caught(
     graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     values = network.action_values(pack(boards))
-    values[:, 0] += np.float32(1e6)  # as if up were always better
+    values[:, 0] += np.float32(1e6)  # makes up the best move on every board
     with pytest.raises(GateError, match="a worse move than the player"):
         check_moves(graph, boards, values)
 

@@ -1,4 +1,4 @@
-"""ONNX files from anywhere: they are taken if they can play, and answer as they did."""
+"""Foreign ONNX files are accepted if they can play, and keep their answers."""
 
 import os
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from support.linear_onnx import (
 
 
 def check_moves(model: Path, weights: Weights, boards: NDArray[np.uint8]) -> None:
-    """The published file plays the largest legal mean of its two views."""
+    """Check that the published file plays the largest legal mean of its two views."""
 
     def shares(seen: NDArray[np.uint8]) -> NDArray[np.float64]:
         sums = np.where(legal_moves(seen), np.eye(16)[seen].reshape(len(seen), -1) @ weights, -np.inf)
@@ -47,14 +47,15 @@ def check_moves(model: Path, weights: Weights, boards: NDArray[np.uint8]) -> Non
 
 
 def old(file: Path, weights: Weights) -> None:
-    """As before IR version 4, weights are inputs, too."""
+    """Save a file of IR version 3, in which weights are also inputs."""
     also = helper.make_tensor_value_info("weights", TensorProto.FLOAT, weights.shape)
     constant = numpy_helper.from_array(weights, "weights")
     save(file, [product()], [constant], inputs=[also], opset=("", 7), ir_version=3)
 
 
 def branching(file: Path, weights: Weights) -> None:
-    """Graphs inside a node read its weights, and call the batch size N, as the folded graph does."""
+    """Save a graph whose subgraphs read its weights and use the name N, like the folded graph, for the batch
+    size."""
     branches = [
         helper.make_graph(
             [product(name)], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4])]
@@ -122,7 +123,7 @@ Link = Callable[[Path, Path], None]
 
 
 def keep_as_a_hub(file: Path, link: Link) -> None:
-    """Move a file to the store of a model hub, with a link to it in its place."""
+    """Move a file to the store of a model hub, and put a link in its place."""
     stored = file.parent / "blobs" / file.name
     stored.parent.mkdir(exist_ok=True)
     file.replace(stored)
@@ -161,7 +162,7 @@ def test_action_values_of_any_size_decide_every_move(
     sums = np.eye(16)[boards].reshape(len(boards), -1) @ scaled.astype(np.float64)
     assert np.ptp(sums) <= 1.001 * size
     own = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)
-    for scale in (1.0, 1000.0):  # which makes points of the values, and changes no move
+    for scale in (1.0, 1000.0):  # converts values to points, and changes no move
         flags = {"answers.kind": "action_values", "answers.scale": scale}
         source = from_onnx(tmp_path / "values.onnx", hints_from_flags(flags))
         spread = measured_spread(source.description, source.evaluate, lessons.boards[2_000:4_000])
@@ -172,7 +173,7 @@ def test_action_values_of_any_size_decide_every_move(
 def test_small_action_values_beside_a_large_one_decide_as_well(
     weights: Weights, lessons: Lessons, tmp_path: Path
 ) -> None:
-    """Such as the shares of a softmax that prefers an illegal move."""
+    """An example is a softmax that prefers an illegal move."""
     boards = lessons.boards[:2_000]
     model = linear_model(weights * np.float32(20))
     model.graph.node[-1].output[0] = "logits"
@@ -201,6 +202,6 @@ def test_the_views_output_holds_each_views_probabilities_turned_back(
     favorites = (views.argmax(axis=2)[..., None] == np.arange(4)).sum(axis=1)
     assert (favorites[:100] == votes[:100]).mean() > 0.99
     assert (views[100] == 0).all()
-    rotated = boards.reshape(-1, 4, 4).swapaxes(1, 2)[:, ::-1].reshape(-1, 16)  # by one of the four views
+    rotated = boards.reshape(-1, 4, 4).swapaxes(1, 2)[:, ::-1].reshape(-1, 16)  # one of the four views
     (turned,) = session.run(["probabilities"], {"boards": np.ascontiguousarray(rotated)})
     np.testing.assert_allclose(np.sort(turned), np.sort(probabilities), atol=1e-5)

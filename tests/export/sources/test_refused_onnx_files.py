@@ -1,4 +1,4 @@
-"""ONNX files that cannot play are refused by name, and nothing is published."""
+"""ONNX files that cannot play are refused with a reason, and nothing is published."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from support.linear_onnx import (
 
 def huge(file: Path, _: Weights) -> None:
     with file.open("wb") as opened:
-        opened.truncate(3 << 30)  # takes no room on the disk
+        opened.truncate(3 << 30)  # a sparse file, which uses no disk space
 
 
 def no_model(file: Path, _: Weights) -> None:

@@ -1,4 +1,4 @@
-"""Weights as they lie on people's disks: each file gives the network that its owner plays with."""
+"""Weights in the file formats of PyTorch's users: each file gives the network that its owner uses."""
 
 import io
 import json
@@ -49,7 +49,7 @@ def prefixed(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 
 
 def loaded(module: nn.Module, file: Path, state: str | None = None) -> tuple[nn.Module, str]:
-    """As the export loads it."""
+    """Return a module with weights loaded like in the export, and the note about the choice."""
     content, _ = read_weights(file)
     chosen, note = choose_state(module, content, state, str(file))
     load_state(module, chosen.tensors, file)
@@ -172,7 +172,8 @@ def test_another_kind_of_file_is_named_with_the_flag_that_takes_it(
 
 
 def save_sb3(file: Path, tensors: dict[str, Tensor], settings: dict[str, Any]) -> None:
-    """A file as Stable-Baselines3 writes it: https://stable-baselines3.readthedocs.io/en/master/guide/save_format.html."""
+    """Write a file in the format of Stable-Baselines3:
+    https://stable-baselines3.readthedocs.io/en/master/guide/save_format.html."""
     weights = io.BytesIO()
     torch.save(tensors, weights)
     with zipfile.ZipFile(file, "w") as archive:

@@ -1,4 +1,4 @@
-"""PyTorch in its three forms, and what is said of one that cannot be used."""
+"""The three forms of PyTorch networks, and errors about networks that cannot be used."""
 
 import json
 import shlex
@@ -58,7 +58,7 @@ def needy(size: int) -> nn.Module:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> Path:
-    """A folder, the current one, with the Python file `linear_player.py` and the weights of its `Linear`."""
+    """The working folder, with a Python file of a network `Linear` and its weights."""
     name = f"linear_player_{tmp_path.name}"  # modules are imported once
     (tmp_path / f"{name}.py").write_text(NETWORK)
     (tmp_path / "needs_absent.py").write_text("import absent_package")
@@ -77,7 +77,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
 
 
 class Linear(nn.Module):
-    """The same as in the file."""
+    """The same network as in the Python file."""
 
     def __init__(self, weights: NDArray[np.float32]) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def publish(boards: Path, *arguments: str) -> int:
 
 
 def check_published(place: Path, lessons: Lessons) -> dict[str, Any]:
-    """The published file plays the largest legal of the four sums; returns its card."""
+    """Check that the published file plays the legal move with the largest sum; return its card."""
     boards = lessons.boards[:300]
     sums = one_hot(boards).flatten(1).numpy() @ linear_weights(lessons)
     expected = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)

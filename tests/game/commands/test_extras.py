@@ -1,4 +1,4 @@
-"""The hint that names what to install is a command that works."""
+"""The hint about a missing package is a command that works."""
 
 from __future__ import annotations
 

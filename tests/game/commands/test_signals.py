@@ -1,4 +1,4 @@
-"""Signals end a command in its own way, but not one that nohup keeps running."""
+"""Signals end a command in an orderly way, but not under nohup."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from octofold_game.commands.signals import exit_by_signal, handling
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:
-    """Another handler."""
+    """Do nothing; stands for another handler."""
 
 
 def test_a_signal_ends_the_block_with_its_exit_code_and_has_its_handler_again() -> None:

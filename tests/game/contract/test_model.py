@@ -1,4 +1,4 @@
-"""The contract of a published model: cards are read whole or refused with the name of the field."""
+"""Cards of published models are read completely or refused with the name of the wrong field."""
 
 import json
 import os
@@ -50,7 +50,7 @@ FIRST = {
     },
     "exporter": "0.1.0",
 }
-"""As the first version of octofold-export wrote it, before boards, parity and stages."""
+"""A card of the first version of octofold-export, without boards, parity and stages."""
 
 
 @pytest.mark.parametrize("file", CARDS, ids=lambda file: "/".join(file.parts[-3:-1]))

@@ -1,4 +1,4 @@
-"""Content becomes typed structures, and wrong content is explained: where, what, and what is right."""
+"""JSON and TOML become typed structures; errors name the place, the value and what is allowed."""
 
 from typing import Annotated, Any, Literal
 

@@ -75,7 +75,7 @@ def test_a_game_starts_from_a_board_that_is_given() -> None:
         assert (info["score"], info["largest_tile"]) == (0, 2048)
     observation, reward, *_ = env.step(1)
     assert reward == 4
-    # The new tile is the one that the first move of the game gets.
+    # The new tile is that of the first move of the game.
     first = first_legal_game(11, 0).moves[0]
     assert observation.max() == 11
     assert np.count_nonzero(observation) == 12
@@ -138,7 +138,7 @@ def test_a_picture_of_a_board_has_the_colors_of_its_tiles() -> None:
     for row, column in np.ndindex(4, 4):
         exponent = int(observation[row, column])
         expected = color_of(exponent).background if exponent else EMPTY
-        # A little below the upper edge of the cell, where no digit is.
+        # just below the upper edge of the cell, where no digit is drawn
         found = picture[row * size + size // 5, column * size + size // 2]
         assert "#" + found.tobytes().hex() == expected
 

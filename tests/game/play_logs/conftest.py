@@ -1,4 +1,4 @@
-"""The moves that the tests of play logs write and read."""
+"""Moves for the tests of play logs."""
 
 import pytest
 from octofold_game.episodes import Episode

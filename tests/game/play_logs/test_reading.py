@@ -1,4 +1,4 @@
-"""Log files are read as one stream, and what is bad in them is reported with its place."""
+"""Log files are read as one stream, and bad lines are reported with their place."""
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator

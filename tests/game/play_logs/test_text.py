@@ -1,4 +1,4 @@
-"""Lines of play logs: read as the published format says, and every fault is named."""
+"""Lines of play logs are read in the published format, and every error is named."""
 
 import numpy as np
 import pytest

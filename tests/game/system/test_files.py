@@ -1,4 +1,4 @@
-"""A write replaces the whole file or leaves it unchanged; a read neither waits nor floods the memory."""
+"""A write replaces the whole file or leaves it unchanged; a read never waits, and its memory is limited."""
 
 import copy
 import os
@@ -33,7 +33,7 @@ def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) 
 def test_an_error_names_the_file_if_it_names_none(
     tmp_path: Path, opened: Callable[[Path], AbstractContextManager[object]], error: OSError, told: str
 ) -> None:
-    fresh = copy.copy(error)  # the file's name stays with an error
+    fresh = copy.copy(error)  # an error keeps the name of its file, so each test needs a new one
     with pytest.raises(OSError, match=told), opened(tmp_path / "result.json"):
         raise fresh
 

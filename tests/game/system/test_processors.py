@@ -1,4 +1,4 @@
-"""What is recorded as the processor of a measurement, and the cores that may be used."""
+"""The name of the processor in results, and the number of usable cores."""
 
 import os
 from pathlib import Path
