@@ -30,7 +30,7 @@ def server(
     publish_model: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
-    """A server with an untrained model, which loses soon, and a trained one. It wants a token."""
+    """A server with an untrained model, which loses soon, and a trained one. It requires a token."""
     folder = tmp_path_factory.mktemp("page")
     publish_model(folder / "models")
     (folder / "models" / "swift").symlink_to(ROOT / "models" / "swift")
@@ -53,6 +53,6 @@ def go(browser: Browser, server: Server) -> Visitor:
 
 @pytest.fixture(scope="module")
 def shared_visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    """A visit for the tests of a file that run functions of the page, and change nothing of it."""
+    """A visit for tests that only run functions of the page and do not change it."""
     with visit(browser, server.address, TOKEN) as shared:
         yield shared

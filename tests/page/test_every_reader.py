@@ -1,4 +1,5 @@
-"""An evaluation in every state, as every reader shows it: the same words and figures, or the same reason."""
+"""For an evaluation in any state, all commands and pages show the same words and figures, or the same
+reason."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def finished(folder: Path) -> Iterator[None]:
 @contextmanager
 def running(folder: Path) -> Iterator[None]:
     with begun(folder) as command:
-        command.send_signal(signal.SIGSTOP)  # so that all readers see the same games
+        command.send_signal(signal.SIGSTOP)  # stopped, so that all readers see the same games
         yield
 
 
@@ -92,13 +93,13 @@ def merged_with_a_gap(folder: Path) -> Iterator[None]:
     episodes = list(read_replays(folder / "games.replay"))
     (folder / "games.replay").unlink()
     with ReplayWriter(folder / "games.replay") as writer:
-        for episode in episodes[:-1]:  # the last one: no later game shows that it is missing
+        for episode in episodes[:-1]:  # without the last one, whose absence no later game shows
             writer.append(episode)
     yield
 
 
 def read_by_all(folder: Path, other: Path, go: Visitor) -> dict[str, str]:
-    """What every reader says about a result, without line breaks in sentences."""
+    """Return the text of every reader about a result, without line breaks in sentences."""
     said = {}
     described = octofold("report", folder, "--json", "--html")
     assert described.returncode == 0, described

@@ -1,7 +1,7 @@
-"""Every flow from its beginning to its end on a phone.
+"""Complete flows of the page on a phone.
 
-On its way the page fits the width of every screen, and axe looks at it on the phone in both themes; when the
-flow is over, axe looks at it on the laptop in light and on the tablet in dark, too.
+During a flow, the page fits the width of every screen, and axe checks it on the phone in both themes. At the
+end, axe also checks it on the laptop in light and on the tablet in dark.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def results(server: Server) -> None:
 
 
 def opened(visit: Visit, tab: str) -> Locator:
-    """A tab, by its link."""
+    """Open a tab by its link."""
     visit.page.locator(f"nav [data-tab={tab}]").click()
     return visit.page.locator(f"#tab-{tab}")
 
 
 def swiped(visit: Visit, board: Locator, right: int, down: int) -> None:
-    """Drag over a board."""
+    """Swipe over a board."""
     box = board.bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -48,8 +48,8 @@ def swiped(visit: Visit, board: Locator, right: int, down: int) -> None:
 
 
 def plays(visit: Visit) -> None:
-    """A swipe, a move of the model, a hint, undo, another game and the way back; then the editor:
-    tiles by touch, a turn, and undo."""
+    """Swipe, let the model move, read a hint, undo, open another game and return; then edit a board by touch,
+    turn it, and undo."""
     page = visit.page
     assert visit.is_seen(page.get_by_role("button", name="Let the model play"))  # below the board
     swiped(visit, page.locator("#play-board"), -90, 5)
@@ -82,8 +82,8 @@ def plays(visit: Visit) -> None:
 
 
 def studies(visit: Visit) -> None:
-    """A wrong answer, and the next exercise; then a lost game of the server, its last mistake, and its
-    mistakes as exercises."""
+    """Answer an exercise wrongly and take the next one; then open a lost game of the server, its last
+    mistake, and its mistakes as exercises."""
     notebook = json.dumps(NOTEBOOK)
     visit.run("(text) => localStorage.setItem('octofold.notebook', text)", notebook)
     tab = opened(visit, "practice")
@@ -126,7 +126,7 @@ def has_board(visit: Visit, within: str, board: list[int]) -> bool:
 
 
 def duels(visit: Visit) -> None:
-    """Two models play the same game, each at its own pace, until one has lost and the other is ahead."""
+    """Let two models play the same game until one has lost and the other is ahead."""
     tab = opened(visit, "duel")
     tab.locator(".picker select").nth(1).select_option("small/1")
     tab.locator(".picker select").nth(0).select_option(f"swift/{newest('swift').name}")
@@ -136,17 +136,16 @@ def duels(visit: Visit) -> None:
     for side in (1, 2):
         wait_for(partial(has_board, visit, f".side:nth-child({side}) .board", start))
     tab.locator(".speed input").fill("5")
-    visit.page.route("**/models/swift/**", lambda _: None)  # holds its answers back
+    visit.page.route("**/models/swift/**", lambda _: None)  # holds the answers of swift back
     tab.get_by_role("button", name="Let both play").click()
     expect(tab.locator(".side .note", has_text="game over")).to_be_visible()
-    visit.page.unroute_all(behavior="ignoreErrors")  # which lets the answer through
+    visit.page.unroute_all(behavior="ignoreErrors")  # lets the answers through
     expect(tab.locator(".verdict")).to_have_text(re.compile(r"^swift (is ahead|wins) by [\d,]+ points\.$"))
     tab.get_by_role("button", name="Pause").click()
 
 
 def watches(visit: Visit) -> None:
-    """Every player with its average; two results side by side; one from its card to its worst
-    game."""
+    """Read every player's average, compare two results, and open the worst game of one."""
     tab = opened(visit, "watch")
     rows = tab.locator(".ratings tbody tr:not(.published)")
     expect(rows).to_have_count(2)

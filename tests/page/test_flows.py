@@ -1,4 +1,4 @@
-"""What people come to the page for: games that are not lost by accident, mistakes, who is stronger."""
+"""The main uses of the page: games that accidents do not lose, mistakes, comparisons."""
 
 from __future__ import annotations
 
@@ -171,11 +171,11 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     assert found["costs"] == [0, 4000, 2000, 7000]
     assert found["accuracy"] == pytest.approx(100 * (1 + 0.5 + 0.75 + 0.125) / 4)
     assert (found["mistakes"], found["isRatio"]) == (3, True)
-    assert found["known"][0] == {"share": pytest.approx(0.16), "first": 84}  # the end of the game comes first
+    assert found["known"][0] == {"share": pytest.approx(0.16), "first": 84}  # the end is judged first
     assert found["known"][1]["first"] < 84
-    # One of 15 cells is the second one, and holds 20 or, nine times as often, 10.
+    # Only the second of 15 cells has a value: 20 or, nine times as often, 10.
     assert found["lucky"] == {"luck": pytest.approx(20 - 11 / 15), "next": 20}
-    assert found["late"] == 0  # an answer that comes when nobody wants the study any more
+    assert found["late"] == 0  # an answer after the end of the study is ignored
 
 
 def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:
@@ -220,6 +220,6 @@ def test_cards_tell_averages_and_two_results_are_compared(
         expect(visit.page.locator(".compared tr", has_text="95% interval")).to_contain_text("\u2013\u2013")
         visit.run("location.hash = '#watch'")
         ratings = visit.page.locator(".ratings tbody tr:not(.published)")
-        expect(ratings).to_have_count(2)  # a copy of the same games counts once
+        expect(ratings).to_have_count(2)  # a copy of the same games counts only once
         expect(ratings.filter(has_text="corner")).to_contain_text(f"{average:,.0f} fewer than 10 games4")
         assert visit.axe() == []

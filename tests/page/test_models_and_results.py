@@ -1,4 +1,4 @@
-"""Models that come and go, replays from files, results in folders and results that grow."""
+"""Models that appear and disappear, replays from files, results in folders, and growing results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SWIFT = f"swift/{newest('swift').name}"
 
 
 def publish_without_views(models: Path) -> None:
-    """Publish a copy of small whose graph has other names for the tensors with its views' answers."""
+    """Publish a copy of `small` whose graph has other names for the tensors with its views' answers."""
     folder = models / "mute" / "1"
     shutil.copytree(models / "small" / "1", folder)
     card = json.loads((folder / "card.json").read_text())
@@ -129,7 +129,7 @@ def test_the_value_of_a_network_stands_below_its_moves(
     go: Visitor, server: Server, small_model: bytes
 ) -> None:
     models = server.folder / "models"
-    table = np.linspace(0, 4, 17, dtype=np.float32)  # a quarter for each exponent
+    table = np.linspace(0, 4, 17, dtype=np.float32)  # 0.25 per exponent
     graph = valued(small_model, table)
     write_model(models, graph, "valued", symmetries=8, decision_rule="vote", value_unit="points")
     with go("/?board=0112033447120a91") as visit:
@@ -183,11 +183,11 @@ def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Serv
         for game, board in enumerate(boards):
             writer.append(Episode(game, 5, 17, board, bytes(1), 10_000 * (2 - game), board))
     live = {"player": "second", "seed": 5, "games": 16, "updated": 0, "moves_per_second": 100}
-    live["finished"] = 2  # a third has finished since, and is still one of those that run
+    live["finished"] = 2  # a third game has finished since, and is still in the list of running games
     live |= {"running_scores": [30_000] * 14, "running_exponents": [11] * 14}
     live["boards"] = [{"game": 2, "board": [11, *[0] * 15], "score": 30_000, "moves": 1_000}]
     (folder / "live.json").write_text(json.dumps(live))
-    later = time.time() + 3600  # so that it is no old file for a page that is slow to load
+    later = time.time() + 3600  # in the future, so that a slow page does not find it too old
     os.utime(folder / "live.json", (later, later))
     with go("/#watch/evaluate-running") as visit:
         expect(visit.page.locator(".facts")).to_contain_text("2 of 16")
@@ -227,7 +227,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
         expect(visit.page.locator("#tab-replay progress")).to_have_css("visibility", "hidden")
         board = "#tab-replay .left .board"
-        assert visit.board(board) == boards[-1]  # how it was lost
+        assert visit.board(board) == boards[-1]  # the final board
         visit.page.keyboard.press("Home")
         assert visit.board(board) == boards[0]
         visit.page.keyboard.press("d")
@@ -271,7 +271,7 @@ def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
         visit.page.get_by_role("button", name="Cancel").click()
         expect(visit.page.locator("#tab-watch")).to_contain_text("The server needs a token.")
         asked = len(visit.requests)
-        visit.page.clock.run_for(60_000)  # it looked each second
+        visit.page.clock.run_for(60_000)  # the page would look every second
         visit.settle()
         assert not [url for url in visit.requests[asked:] if "results" in url]
 
@@ -282,7 +282,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
     (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
-    later = time.time() + 3600  # so that it is no old file for a page that is slow to load
+    later = time.time() + 3600  # in the future, so that a slow page does not find it too old
     os.utime(folder / "live.json", (later, later))
     with go("/#watch") as visit:
         visit.page.get_by_role("link", name="evaluate-corner").click()
@@ -290,7 +290,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(facts).to_contain_text("5 of 12")
         expect(visit.page.locator(".live")).to_have_count(1)
         expect(visit.page.locator("#tab-watch")).to_contain_text("Running, 900 moves a second")
-        write_games(folder / "sorted", games)  # an evaluation that ends puts its games in order
+        write_games(folder / "sorted", games)  # an evaluation sorts its games at its end
         (folder / "sorted").replace(folder / "games.replay")
         (folder / "live.json").write_text(
             json.dumps({**live, "updated": time.time(), "boards": [], "running_scores": []})
@@ -307,7 +307,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(some.first).to_have_text(f"{scores.min():,}")
         expect(some.nth(5)).to_have_text(f"{scores.max():,}")
         expect(some.first).to_have_attribute("href", f"#replay/evaluate-corner/{scores.argmin()}")
-        expect(visit.page.locator(".reached tr")).to_have_count(3)  # although no game reached 512
+        expect(visit.page.locator(".reached tr")).to_have_count(3)  # one row for 512, which no game reached
         visit.page.get_by_text("Look at the finished games").click()
         expect(visit.page.locator("#game-list option")).to_have_count(12)
         visit.run("location.hash = '#replay/evaluate-corner/7/3'")  # a link to a move

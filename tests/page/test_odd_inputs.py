@@ -1,4 +1,4 @@
-"""What users do that nobody expects: each has its sentence, and nothing is lost or hangs."""
+"""Unexpected input: the page explains it, and nothing is lost or hangs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def games(server: Server) -> list[Episode]:
 
 
 def damaged(games: list[Episode], folder: Path) -> bytes:
-    """A replay file, one bit of which has changed."""
+    """A replay file with one changed bit."""
     write_games(folder / "whole.replay", games)
     content = bytearray((folder / "whole.replay").read_bytes())
     content[40] ^= 1
@@ -103,7 +103,7 @@ def test_after_an_address_of_what_is_not_there_another_can_be_chosen(
 
 
 def first_aborted(page: Page, pattern: str) -> list[Route]:
-    """Let the first request for an address fail, as without a server."""
+    """Make the first request for an address fail, as without a server."""
     aborted: list[Route] = []
 
     def answer(route: Route) -> None:
@@ -178,7 +178,7 @@ def test_a_game_outlives_a_link_a_reload_and_a_second_tab(go: Visitor) -> None:
     with go() as visit:
         page = visit.page
         address = page.url
-        page.keyboard.press("n")  # a game that is not lost so soon as that of a first visit
+        page.keyboard.press("n")  # a new game, which is not lost as soon as that of a first visit
         first_tab = plays(page, 3)
         page.goto(f"{address}?board=1100000000000000")
         page.wait_for_selector("body[data-ready]")
@@ -231,11 +231,11 @@ def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) ->
         assert sorted(each["board"] for each in kept) == ["0112033447120a91", "1100000000000000"]
         assert sum(each["tries"] for each in kept) == 1
         page.locator("[data-tab=play]").click()
-        # Each tab's process has a copy of what is kept, which follows the other's a moment later.
+        # Each tab's process has a copy of the storage, and sees changes of the other tab a moment later.
         visit.run("void addEventListener('storage', (event) => (window.following = event.key))")
         other.evaluate("localStorage.setItem('octofold.best', '100000')")
         page.wait_for_function("() => window.following === 'octofold.best'")
-        page.keyboard.press("n")  # the board of a first visit proves no score
+        page.keyboard.press("n")  # the game of a first visit has no best score
         for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown") * 6:
             page.keyboard.press(key)
         assert visit.run("localStorage.getItem('octofold.best')") == "100000"
@@ -255,7 +255,7 @@ def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_so
         exercise_board = "".join(f"{exponent:x}" for exponent in visit.board("#tab-practice .left .board"))
         assert exercise_board == "0112033447120a91"
         page.locator("[data-tab=play]").click()
-        expect(page.locator("#tab-play")).to_be_visible()  # or the keys would be moves of the exercise
+        expect(page.locator("#tab-play")).to_be_visible()  # else the keys would play the exercise
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowUp")
         expect(

@@ -1,4 +1,4 @@
-"""The page in a real browser: play, hints, autoplay, tokens, a server that goes and comes back, phones."""
+"""The page in a real browser: play, hints, autoplay, tokens, a server that restarts, phones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TILES = """() => {
     }
     return board;
 }"""
-"""The board as its tiles lie there; two in a cell count together."""
+"""JavaScript that reads the board from the positions of its tiles; two tiles in a cell add up."""
 
 
 def number(visit: Visit, element: str) -> int:
@@ -54,7 +54,7 @@ def set_speed(visit: Visit, tab: str, speed: int) -> None:
 
 def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
-        visit.page.keyboard.press("n")  # in place of the board that a first visit shows
+        visit.page.keyboard.press("n")  # a new game in place of the board of a first visit
         episodes = Episodes(number(visit, "play-seed"), [0])
         assert visit.board() == episodes.boards[0].tolist()
         for step in range(8):
@@ -79,7 +79,7 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
 
 def test_a_link_to_a_board_is_copied_costs_no_game_and_proves_no_score(go: Visitor) -> None:
     with go(permissions=["clipboard-read", "clipboard-write"]) as visit:
-        visit.page.keyboard.press("n")  # the board of a first visit could be lost in so few moves
+        visit.page.keyboard.press("n")  # a new game: the board of a first visit may be lost in a few moves
         for key in KEYS * 4:
             visit.page.keyboard.press(key)
         board, score, best = visit.board(), visit.text("play-score"), visit.text("play-best")
@@ -107,7 +107,7 @@ def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
         visit.page.locator("#token-dialog input").fill(TOKEN)
         visit.page.keyboard.press("Enter")
         visit.page.wait_for_selector("body[data-ready]")
-        for key in KEYS:  # one of them is legal, wherever the first tiles are
+        for key in KEYS:  # at least one of these moves is legal
             visit.page.keyboard.press(key)
         wait_for(lambda: number(visit, "play-moves") > 0)
 
@@ -147,7 +147,7 @@ def test_autoplay_plays_to_the_end_and_leads_to_why_the_game_was_lost(go: Visito
         visit.page.keyboard.press("Space")
         visit.page.locator("#play-over").wait_for()
         assert not legal_moves([visit.board()]).any()
-        assert number(visit, "play-best") == 0  # a model's score is nobody's best
+        assert number(visit, "play-best") == 0  # a model's score does not count as the best
         moves = number(visit, "play-moves")
         visit.page.get_by_role("button", name="Study", exact=True).click()
         expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
@@ -211,7 +211,7 @@ def test_a_reload_while_a_model_plays_at_full_speed_keeps_the_game(go: Visitor) 
         visit.page.route("**/infer", answer_two)
         visit.page.keyboard.press("Space")
         expect(visit.page.locator("#play-moves")).to_have_text("2")
-        visit.page.unroute_all(behavior="ignoreErrors")  # which lets the third move through
+        visit.page.unroute_all(behavior="ignoreErrors")  # lets the third move through
         visit.page.reload()
         visit.page.wait_for_selector("body[data-ready]")
         assert number(visit, "play-moves") >= 2
@@ -336,12 +336,12 @@ def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -
         visit.page.wait_for_function(
             "moves => Number(document.getElementById('play-moves').textContent) > moves", arg=moves
         )
-        expect(banner).to_be_hidden()  # a last answer of before may have come late
+        expect(banner).to_be_hidden()  # an earlier answer may have come late
         visit.page.keyboard.press("Space")
 
 
 def welch(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Welch's interval of the difference of the averages of independent samples."""
+    """Return Welch's interval for the difference of the averages of independent samples."""
     if min(len(first), len(second)) < 10:
         return None
     squares = [float(each.var(ddof=1)) / len(each) for each in (first, second)]

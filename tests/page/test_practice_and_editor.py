@@ -20,7 +20,7 @@ from support.replays import corner_games, write_result
 
 @pytest.fixture(scope="module")
 def game(server: Server) -> Episode:
-    """The game of a result of the server."""
+    """A result of one game on the server."""
     (found,) = corner_games(1)
     write_result(server.results / "single", [found])
     return found
@@ -61,7 +61,7 @@ def test_an_exercise_is_learned_when_it_is_solved_twice_in_a_row(go: Visitor) ->
         visit.page.keyboard.press("ArrowDown")
         expect(said).to_have_text("Not down, which costs 5,000 points. j plays left.")
         visit.page.get_by_role("button", name="Next exercise").click()
-        visit.page.keyboard.press("ArrowRight")  # hardly worse than the best
+        visit.page.keyboard.press("ArrowRight")  # hardly worse than the best move
         expect(said).to_have_text("Good enough: right costs only 40 points. j plays left.")
         expect(progress).to_contain_text("1 exercise, 0 learned")
         visit.page.keyboard.press("Enter")

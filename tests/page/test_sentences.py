@@ -1,4 +1,4 @@
-"""What the page says beside its figures: the order of models, curves, ratings, progress."""
+"""Texts of the page: the order of models, curves, ratings, progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURVE = """async ({ unit, values, scores }) => {
 
 
 def drawn(visit: Visit, unit: str | None, values: list[float | None]) -> Any:
-    """Title, legend and all texts of a curve over a game."""
+    """Return the title, the legend and all texts of a curve over a game."""
     scores = [0, 1000, 3000, 7000]
     return visit.run(CURVE, {"unit": unit, "values": values, "scores": scores})
 
@@ -38,7 +38,8 @@ def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
     points = drawn(shared_visit, "points", [20_000.0, 19_000.0, 12_000.0])
     chance = drawn(shared_visit, "chance of success", [0.9, 0.8, 0.1])
     neither = drawn(shared_visit, None, [None, None, None])
-    # From 20,000 to a score of 7,000 and a board that is worth 5,000; each of three tiles has added 1,000.
+    # The expected score falls from 20,000 to 12,000: 7,000 points and a board worth 5,000. Each of three
+    # tiles adds 1,000.
     assert points["title"] == ("Score to expect at the end, by jluck of the tiles: +3,000moves: \u221211,000")
     assert {"-11k", "0", "20k", "move 0", "2", "3", "1024"} <= set(points["texts"])
     assert chance["title"] == "Chance of success, by j"
@@ -68,7 +69,7 @@ def test_models_are_offered_by_strength(shared_visit: Visit) -> None:
 
 
 def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
-    """The rows of a rating list."""
+    """Return the rows of a rating list."""
     show = """async (results) => {
         const { Ratings } = await import("/page/js/watch/ratings.js");
         const cards = [["m", "1", 4321], ["s", "9", 99000]];
@@ -98,7 +99,7 @@ def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(s
     assert ranks[:3] == ["1 to 2", "1 to 2", "3"]
     assert "\u2013m 49,000 fewer than 10 games2" in text
     assert "\u2013s 9no result here99,000" in text
-    assert "1 to 2m 15,000" in text  # rank, name and version, and the average of the finished games alone
+    assert "1 to 2m 15,000" in text  # rank, name and version, and the average of only the finished games
     assert "\u2013m 2Not finished: 3 of 9 games.3" in text
     assert "Not finished: 4 of 9" not in text
     assert "not finished" not in "\n".join(rated(shared_visit, [finished])).lower()
@@ -112,7 +113,7 @@ def test_help_is_a_panel_of_one_screen(go: Visitor) -> None:
             panel = visit.page.get_by_role("dialog", name="How this page works")
             expect(panel).to_contain_text("takes a move back")
             assert visit.is_seen(panel)
-            visit.page.keyboard.press("n")  # which begins no game
+            visit.page.keyboard.press("n")  # begins no game while the help is open
             visit.page.keyboard.press("Escape")
             expect(panel).to_be_hidden()
         assert visit.board()[15] == 1

@@ -1,4 +1,4 @@
-"""The published networks: every weight count is exact, and each computes what its authors wrote."""
+"""The published networks have the exact numbers of weights, and compute what their authors describe."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_the_symmetric_network_reads_eight_views_through_the_same_convolutions(b
 def test_the_convolutional_q_network_is_that_of_its_authors(boards: Tensor) -> None:
     network = build({"kind": "q_network", "form": "conv", "value_scale": 100})
     assert isinstance(network, QNetwork)
-    # Even kernels with padding "same" get the larger side of zeros on the right and below.
+    # Even kernels with padding "same" get more zeros on the right and below.
     plane = boards.float().view(-1, 1, 4, 4)
     sides = [(0, 0, 0, 0), (0, 1, 0, 1), (1, 1, 1, 1), (1, 2, 1, 2)]
     features = [

@@ -1,4 +1,4 @@
-"""What the tests of several players share."""
+"""Fixtures for the tests of several players."""
 
 from support.crowded_boards import boards
 

@@ -1,4 +1,4 @@
-"""Boards beyond 32768 are searched as smaller ones: every move does the same to both."""
+"""Boards with tiles above 32768 are searched with smaller tiles: every move has the same effect."""
 
 import numpy as np
 import pytest

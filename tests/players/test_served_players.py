@@ -1,4 +1,4 @@
-"""Players that a server can answer with: their searches, their limits, and what they refuse."""
+"""Players that a server can use: searches, limits, and refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ every_player = pytest.mark.parametrize("name", PLAYERS)
 
 
 def both(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
-    """A player, and its search as a server makes it."""
+    """Return a player, and the search that a server would make for it."""
     options, make = PLAYERS[name]
     player = make(folder)
     return player, type(player).served(options, files_of(player), cores)  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def test_a_search_that_would_take_hours_ends_when_it_is_told_to(name: str, folde
     thread.start()
     assert begun.wait(100)
     stop[0] = 1
-    thread.join(100)  # which may have to compile it first
+    thread.join(100)  # the thread may first compile the search
     assert not thread.is_alive()
     assert len(moves) == 3
 

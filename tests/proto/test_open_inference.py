@@ -43,7 +43,7 @@ print(json.dumps({
 
 
 def described(*modules: str) -> dict[str, dict[str, list[list[object]]]]:
-    """The messages, enums and methods of some stub modules, read in another process."""
+    """Return the messages, enums and methods of some stub modules, read in another process."""
     run = subprocess.run(
         [sys.executable, "-c", DESCRIBE, *modules], capture_output=True, text=True, check=True, timeout=60
     )

@@ -35,8 +35,8 @@ def test_the_client_raises_what_the_server_raised(error: OctofoldError) -> None:
 
 def test_every_error_that_the_service_raises_is_in_the_table() -> None:
     kinds = OctofoldError.__subclasses__()
-    shared = {kind for kind in kinds if kind.__module__ == errors.__name__}  # without the client's own
-    raised = shared - {errors.UnexpectedStatus}  # only clients raise this one
+    shared = {kind for kind in kinds if kind.__module__ == errors.__name__}  # not the client's
+    raised = shared - {errors.UnexpectedStatus}  # only clients raise this error
     assert set(CODES) == raised | {BoardError}
 
 

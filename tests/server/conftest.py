@@ -1,4 +1,4 @@
-"""Real parts for the server's tests: a small valid graph, model repositories, server processes."""
+"""Fixtures of the server's tests: a small valid graph, model repositories, server processes."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The tests of a file run once with each transport that it names in TRANSPORTS."""
+    """Run the tests of a file once with each transport in its TRANSPORTS."""
     if "transport" in metafunc.fixturenames and (names := getattr(metafunc.module, "TRANSPORTS", ())):
         metafunc.parametrize("transport", names, indirect=True)
 
 
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
-    """How gRPC is served."""
+    """The transport that serves gRPC."""
     return str(getattr(request, "param", "auto"))
 
 
@@ -128,7 +128,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture
 def another_graph(graph: bytes) -> bytes:
-    """A file that is not that of `graph`, and answers the same."""
+    """A graph with the answers of `graph` but another digest."""
     model = onnx.load_from_string(graph)
     model.doc_string = "another"
     return bytes(model.SerializeToString())
@@ -136,7 +136,7 @@ def another_graph(graph: bytes) -> bytes:
 
 @contextmanager
 def served_parts(backend: Backend, config: Config) -> Iterator[tuple[Parts, int]]:
-    """The parts of a server in this process that answers gRPC, and its port; it computes with one backend."""
+    """Yield the parts of a server in this process that serves gRPC with one backend, and its port."""
     parts = build(config, lambda _, layout, *__: [backend] * layout.lanes)
     port = parts.grpc.listen("127.0.0.1:0")
     parts.grpc.start()
@@ -207,7 +207,8 @@ def _ask(server: HasRest, method: str, path: str, body: Any = None, **headers: s
 
 @pytest.fixture
 def ask() -> Ask:
-    """Ask whatever has a `rest_port`: method, path, body (an object is sent as JSON), headers as keywords."""
+    """A function that sends a REST request to a server: method, path, body (an object is sent as JSON),
+    headers as keywords."""
     return _ask
 
 

@@ -28,7 +28,8 @@ def roughness(board: Square) -> int:
 
 
 def disorder(lines: NDArray[np.int64]) -> int:
-    """Follows ovolve's walk along a line: from the first cell, from tile to tile, to the last cell."""
+    """Return the disorder of lines by ovolve's walk: from the first cell, from tile to tile, to the last
+    cell."""
     falls = rises = 0
     for line in lines:
         current, following = 0, 1
@@ -81,7 +82,7 @@ def worst_spawns(afterstate: Square) -> list[Square]:
 
 
 def plain_minimax(board: Square, depth: int, win: int = 0) -> list[float]:
-    """The values of the four moves, without pruning; `win` is the exponent of the tile that wins."""
+    """Return the values of the four moves, without pruning; `win` is the exponent of the winning tile."""
     after, _, legal = rules.afterstates(board[None])
     found = []
     for move in range(4):
@@ -102,7 +103,7 @@ def plain_minimax(board: Square, depth: int, win: int = 0) -> list[float]:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None:
-    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without the board that outgrows
+    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without a board at the limit
     expected = [plain_minimax(board, depth) for board in chosen]
     np.testing.assert_allclose(MinimaxPlayer(depth=depth).action_values(chosen), expected, rtol=1e-9)
 
@@ -111,7 +112,8 @@ def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None
 def test_a_sooner_win_is_worth_more_than_a_later_one_and_than_all_else(
     boards: NDArray[np.uint8], depth: int
 ) -> None:
-    # Raised by two, the boards hold 256s at most, so that 512 wins, soon on some of them and not on others.
+    # All exponents are raised by two. The largest tile is then 256, and some boards soon reach 512, which
+    # wins.
     chosen = np.where(boards > 0, boards + 2, 0).astype(np.uint8)[3 : 24 if depth < 3 else 9]
     values = MinimaxPlayer(depth=depth, win=512).action_values(chosen)
     expected = [plain_minimax(board, depth, win=9) for board in chosen]
@@ -137,7 +139,7 @@ def test_if_every_move_may_lose_a_shallower_search_decides() -> None:
     shallow = MinimaxPlayer(depth=1).action_values(board)
     assert shallow.max() > LOST
     np.testing.assert_array_equal(MinimaxPlayer(depth=5).action_values(board), shallow)
-    timed = MinimaxPlayer(depth=1, milliseconds=3_600_000)  # deeper searches stop at the first that is lost
+    timed = MinimaxPlayer(depth=1, milliseconds=3_600_000)  # searches get deeper until one is lost
     np.testing.assert_array_equal(timed.action_values(board), shallow)
 
 
@@ -172,5 +174,5 @@ def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArra
 
 def test_with_time_a_won_board_is_not_searched_deeper() -> None:
     board = np.array([[10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3]], np.uint8)
-    # With an hour for the move, only the early end lets this test finish.
+    # The limit is an hour, so this test ends only if the search ends early.
     assert MinimaxPlayer(depth=1, milliseconds=3_600_000).next_moves(board).tolist() in ([1], [3])

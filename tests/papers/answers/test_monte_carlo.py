@@ -1,4 +1,4 @@
-"""Monte Carlo rollouts score the right points, by each of the rules, and stop at the end of the game."""
+"""Monte Carlo rollouts score points by each rule and stop at the end of the game."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_the_minimum_the_maximum_and_the_average_are_those_of_the_same_games(boa
 
 
 def test_lists_of_moves_value_a_move_by_the_best_list_that_begins_with_it() -> None:
-    # Up or down makes an 8 of two 4s, for 8 points, and the next such move a 16. Then the games differ.
+    # Up or down merges two 4s into an 8, and the next such move makes a 16. Then the games differ.
     board = np.array([3, 5, 6, 7, 2, 8, 9, 5, 2, 5, 6, 7, 1, 8, 9, 6], np.uint8)
     alone, pairs, triples = (values_of(MonteCarloPlayer(runs=300, depth=depth), board) for depth in (1, 2, 3))
     assert 24 <= alone[0] < 0.8 * pairs[0] < 0.6 * triples[0]
@@ -50,14 +50,14 @@ def test_lists_of_moves_value_a_move_by_the_best_list_that_begins_with_it() -> N
 
 
 def test_where_a_run_makes_a_new_largest_tile_of_4096_or_more_there_are_more_runs() -> None:
-    near = np.array([11, 11, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # any game makes the 4096
-    far = np.array([11, 9, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # hardly a random one does
+    near = np.array([11, 11, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # any game makes a 4096
+    far = np.array([11, 9, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # hardly a random game does
     small = np.array([10, 10, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)
     for board, deepens in ((near, True), (far, False), (small, False)):
         plain, deep = (values_of(MonteCarloPlayer(runs=10, deep=deep), board) for deep in (0, 300))
         assert (plain != deep) == deepens
         alone, among = MonteCarloPlayer(runs=10, deep=300).action_values(np.stack([board, near]))[0], deep
-        np.testing.assert_array_equal(alone, among)  # the board alone decides
+        np.testing.assert_array_equal(alone, among)  # the values depend on the board alone
 
 
 def test_wrong_options_of_the_monte_carlo_player_are_named() -> None:

@@ -1,4 +1,4 @@
-"""`octofold-papers tune` draws weights near the best ones, and goes on where it stopped."""
+"""`octofold-papers tune` draws weights near the best ones, and continues where it stopped."""
 
 import json
 from pathlib import Path

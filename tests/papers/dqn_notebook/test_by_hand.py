@@ -1,4 +1,4 @@
-"""Play by hand in a window: keys move, begin a new game, and leave."""
+"""Play by hand in a window: keys make moves, begin a new game, and leave."""
 
 import numpy as np
 import pygame
@@ -24,7 +24,7 @@ def test_keys_play_in_a_window_until_it_is_left() -> None:
     for move in (3, 2, 3, 0):
         *_, info = twin.step(move)
     window = Window("2048")
-    window.show(np.zeros(16, np.uint8))  # opens it, so that it takes keys
+    window.show(np.zeros(16, np.uint8))  # opens the window, so that it receives keys
     _press(pygame.K_LEFT, pygame.K_s, pygame.K_x, pygame.K_a, pygame.K_UP, pygame.K_ESCAPE)
     by_hand.play(window, 5)
     surface = pygame.display.get_surface()

@@ -1,4 +1,4 @@
-"""Deep Q-learning: games by the rules, the published loss to the letter, and runs that go on."""
+"""Deep Q-learning: games by the rules, exactly the published loss, and runs that continue."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def batch() -> tuple[torch.Tensor, ...]:
 
 
 def test_the_published_loss_is_that_of_the_notebook(batch: tuple[torch.Tensor, ...]) -> None:
-    """Its lines, with its order of actions; gradients flow through the target, too."""
+    """The notebook's code, with its order of actions; gradients also flow through the target."""
     boards, moves, rewards, after, dones = batch
     run = run_of()
     notebooks_order = torch.tensor([0, 3, 1, 2])  # of up, right, down, left among u, d, l, r
@@ -88,7 +88,7 @@ def test_updates_begin_after_the_first_moves() -> None:
 def test_a_run_that_stops_before_its_first_update_leaves_the_network_of_its_start(tmp_path: Path) -> None:
     folders = (tmp_path / "run", tmp_path / "net")
     options: dict[str, Any] = {"first_moves": 300, "episodes": 8}
-    for updates in (False, True):  # each part is one call of `learn`, of 200 moves
+    for updates in (False, True):  # each run stops after one call of `learn`, which makes 200 moves
         run = run_of(**options)
         start = [weights.clone() for weights in run.network.parameters()]
         train(run, *folders, dqn.CURVES, lambda _: None, minutes=1e-9)

@@ -1,4 +1,4 @@
-"""Imitation of a teacher that plays on the same device: it learns its moves, and runs go on."""
+"""Imitation of a teacher that plays on the same device: a network learns its moves, and runs continue."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ def tables(teacher: NTupleNetwork) -> TensorTeacher:
 
 
 def test_the_network_comes_to_make_the_teachers_moves() -> None:
-    """Of a teacher that takes the most points, or else the first legal move."""
+    """The teacher makes the move with the most points, and the first legal move if none has any."""
     greedy = TensorTeacher(NTupleNetwork(((0, 1),), np.zeros(256, np.float32)), torch.device("cpu"))
     run = DeviceImitation(OPTIONS, SMALL, greedy)
     run.warm_up()
@@ -34,7 +34,7 @@ def test_the_network_comes_to_make_the_teachers_moves() -> None:
     while not run.finished:
         reports.append(run.learn(60))
     assert run.positions == OPTIONS.positions
-    assert reports[-1].accuracy > reports[0].accuracy + 0.02  # by 0.05 with three seeds
+    assert reports[-1].accuracy > reports[0].accuracy + 0.02  # with three seeds, the increase was 0.05
     assert reports[-1].accuracy > 0.58
 
 
@@ -44,8 +44,8 @@ def test_each_position_of_a_round_is_learned_once_with_the_move_made(tables: Ten
     boards, moves = (torch.cat(each) for each in zip(*batches, strict=True))
     assert torch.equal(moves, tables.action_values(boards).argmax(dim=1))
     sums = (boards.int().exp2() * (boards > 0)).sum(dim=1)
-    assert torch.histc(sums.float(), 3, 0, 42).min() > 0  # early and late moves of the round
-    assert len(boards.unique(dim=0)) > 450  # a few first positions are equal
+    assert torch.histc(sums.float(), 3, 0, 42).min() > 0  # boards of early and of late moves
+    assert len(boards.unique(dim=0)) > 450  # only a few first positions are equal
 
 
 def test_a_run_goes_on_where_it_stopped_and_with_the_same_teacher(
@@ -69,7 +69,7 @@ def test_a_run_goes_on_where_it_stopped_and_with_the_same_teacher(
 def test_the_published_tables_can_be_of_a_teachers_moves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A teacher of one small table, since 16,384 games on a CPU take long."""
+    """The teacher has one small table, because 16,384 games on a CPU take long."""
     small = NTupleNetwork(((0, 1),), torch.randn(256).numpy())
     small.save(tmp_path / "teacher")
     options = replace(OPTIONS, depth=2, games=8, round_moves=4, warm_up_moves=0, batch_size=30)
@@ -85,4 +85,4 @@ def test_the_published_tables_can_be_of_a_teachers_moves(
     assert found.training["method"] == "supervised by a teacher's games, on one device"
     assert found.training["teacher_sha256"] == small.sha256
     assert found.training["teacher_depth"] == 2
-    assert cli.main([*command[:-4], "--out", str(tmp_path / "table")]) == 1  # not those of runs/moves
+    assert cli.main([*command[:-4], "--out", str(tmp_path / "table")]) == 1  # other results are there

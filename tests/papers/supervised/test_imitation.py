@@ -1,4 +1,4 @@
-"""Supervised training from play logs: it learns what the moves show, and goes on where it stopped."""
+"""Supervised training from play logs: a network learns the moves, and a run continues where it stopped."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ RESIDUAL = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "h
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The moves of a player that prefers down, then right, left and up: something simple to learn."""
+    """A log of a player that prefers down, then right, left and up, which is simple to learn."""
     episodes, boards, made = Episodes(3, range(60)), [], []
     while len(episodes.running):
         legal = afterstates(episodes.boards)[2]
@@ -66,7 +66,7 @@ def run_of(
 
 
 def accuracy(network: torch.nn.Module, moves: ShuffledMoves) -> float:
-    """The share of all moves that the network makes, without legality's help."""
+    """Return the share of moves that the network predicts, without a mask of legal moves."""
     right = 0
     planes = torch.eye(16)
     for batch in moves.batches(0, 1000):
@@ -77,8 +77,8 @@ def accuracy(network: torch.nn.Module, moves: ShuffledMoves) -> float:
 
 
 def test_the_network_learns_the_moves(moves: ShuffledMoves) -> None:
-    """Always down is right in less than 70%. Networks of 20 seeds were right in 85.7% of the moves, with a
-    standard deviation of 1.4%: one in a million fails by chance.
+    """Always moving down is right in less than 70% of the moves. Networks of 20 seeds were right in 85.7%,
+    with a standard deviation of 1.4%: one in a million fails by chance.
     """
     counts = np.zeros(4)
     for batch in moves.batches(0, 1000):
@@ -92,7 +92,7 @@ def test_the_network_learns_the_moves(moves: ShuffledMoves) -> None:
 
 
 def test_boards_are_learned_as_they_were_played(moves: ShuffledMoves) -> None:
-    """The update of the first batch is that of plain PyTorch on the boards of the log, unturned."""
+    """The first update equals that of plain PyTorch on the boards of the log, without symmetries."""
     run = run_of(moves)
     torch.manual_seed(run.options.seed)
     network = build(SMALL)
@@ -139,13 +139,13 @@ def test_another_network_or_other_moves_are_refused(moves: ShuffledMoves, log: P
 
 
 def test_a_last_batch_too_small_for_batch_norm_is_refused_at_the_start(moves: ShuffledMoves) -> None:
-    size = len(moves) - 1  # which leaves one move for the last batch
+    size = len(moves) - 1  # leaves one move for the last batch
     with pytest.raises(TrainingError, match=f"{len(moves):,} moves, the last batch of an epoch has 1"):
         run_of(moves, RESIDUAL, batch_size=size)
     run_of(moves, batch_size=size)
 
 
-# The command, as it is typed
+# Tests of the command line
 
 RECIPE = """
 [network]
@@ -168,7 +168,7 @@ def test_ctrl_c_keeps_the_run(
     def interrupt() -> None:
         try:
             wait_for(lambda: has_begun(tmp_path))
-        finally:  # or it would train on after a failed wait
+        finally:  # otherwise, training would continue after a failed wait
             os.kill(os.getpid(), signal.SIGINT)
 
     with ThreadPoolExecutor(1) as thread:
@@ -179,7 +179,7 @@ def test_ctrl_c_keeps_the_run(
 
 
 def endless(moves: Path, folder: Path) -> list[str]:
-    """A command for this folder, and its recipe there."""
+    """Write a recipe into this folder; return the arguments of its command."""
     (folder / "small.toml").write_text(RECIPE)
     return ["imitation", "small.toml", "--moves", str(moves), "--device", "cpu"]
 

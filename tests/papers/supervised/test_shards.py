@@ -1,4 +1,4 @@
-"""Converted logs: every move once, in an order that tells nothing, in little memory."""
+"""Converted logs contain every move once, in random order, and conversion takes little memory."""
 
 import json
 import subprocess
@@ -107,7 +107,7 @@ def test_only_what_a_killed_conversion_left_is_deleted(tmp_path: Path, log: Path
     partial = tmp_path / "converted.partial"
     partial.mkdir()
     (partial / "0000.moves").touch()
-    (partial / "0999.moves").touch()  # of a conversion into more shards
+    (partial / "0999.moves").touch()  # left by a conversion into more shards
     (partial / "thesis.txt").touch()
     with pytest.raises(LogError, match=r"converted\.partial contains thesis\.txt and would be deleted"):
         convert([log], tmp_path / "converted")
@@ -179,7 +179,7 @@ print(sum(len(batch) for batch in moves.batches(0, 1000)))
 
 @pytest.mark.long  # nearly two million moves
 def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: LoggedMoves) -> None:
-    """Address space, and so resident memory, is limited to less than the moves take, or their text."""
+    """The limit on address space is below the size of the moves and of their text."""
     content = log.read_bytes()
     repeats = 1_850_000 // len(played)
     with log.open("wb") as file:

@@ -1,4 +1,5 @@
-"""The rebuilt tables: each network learns and plays, whatever stops it, beside its published figures."""
+"""The rebuilt tables: each network learns and plays despite interruptions, and is shown beside published
+figures."""
 
 import json
 from collections.abc import Callable
@@ -71,7 +72,7 @@ def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any
 
 
 def _positions() -> list[Episodes]:
-    """Games at several moments."""
+    """Return games after different numbers of moves."""
     random, found = np.random.default_rng(1), []
     for moves in (5, 20, 40, 60):
         episodes = Episodes(moves, range(50))
@@ -95,7 +96,7 @@ def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
 
 @pytest.fixture(scope="module")
 def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, list[float], Path]:
-    """A table that nothing stopped, the shares of the work that it told of, and its folder."""
+    """An uninterrupted table, its reported shares of progress, and its folder."""
     shares: list[float] = []
     folder = tmp_path_factory.mktemp("whole")
     table = table_of(moves, folder, TINY[:1], lambda _, share: shares.append(share), games=1)
@@ -125,7 +126,7 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
 
 def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
     assert stages(8) == [8]
-    assert stages(4000) == [1000, 2000, 4000]  # a network learns from 1,000 at once
+    assert stages(4000) == [1000, 2000, 4000]  # a batch has 1,000 moves
     assert stages(9000) == [2000, 3000, 5000, 9000]
     assert stages(16_000_000) == [1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000]
     assert stages(50_000_000) == [*stages(16_000_000), 32_000_000, 50_000_000]
@@ -179,7 +180,7 @@ def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
     larger = table_of(moves, tmp_path, TINY[:1], games=1, positions=24_000)
     larger.run()
     reached = {each.positions for each in larger.results()}
-    assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # not 3,000 and 6,000
+    assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # without the stages 3,000 and 6,000
     assert not list(tmp_path.rglob("*.unfinished"))
     with pytest.raises(TrainingError, match="has already learned from 24,00"):
         table_of(moves, tmp_path, TINY[:1], games=1, positions=9000).run()
@@ -212,7 +213,7 @@ def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_pat
     table.run()
     games = tmp_path / "table" / "MLP4" / "1" / "games-8.jsonl"
     kept = games.read_text()
-    games.write_text('{"game": 0, "sco')  # cut off: played again
+    games.write_text('{"game": 0, "sco')  # an incomplete line, so the game is played again
     table.run()
     assert games.read_text() == kept
     games.write_text("rubbish\n")

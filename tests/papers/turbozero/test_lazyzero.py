@@ -1,4 +1,4 @@
-"""LazyZero: its rollouts to the letter, whole games to learn from, and a network that learns."""
+"""LazyZero: rollouts exactly as published, whole games in the replay, and a network that learns."""
 
 import math
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def run_of(architecture: dict[str, Any] = RESIDUAL, **changes: Any) -> LazyZero:
 
 @pytest.fixture(scope="module")
 def boards() -> torch.Tensor:
-    """Of random games that have gone on for a while."""
+    """Boards of random games after 60 moves."""
     environment = Environment(64, 17, torch.Generator().manual_seed(5))
     for _ in range(60):
         environment.step((torch.rand(64, 4) * environment.legal).argmax(dim=1))
@@ -56,7 +56,7 @@ def test_the_matrix_form_answers_as_the_network_does(boards: torch.Tensor) -> No
     torch.manual_seed(3)
     network = build(RESIDUAL)
     encode = BoardEncoder(network.interface, 18, torch.float32)  # type: ignore[arg-type]
-    for _ in range(3):  # the batch norms come to shift and scale
+    for _ in range(3):  # gives the batch norms statistics that shift and scale
         network(encode(boards))
     form = MatrixForm(network, torch.float32)  # type: ignore[arg-type]
     assert network.training
@@ -67,7 +67,7 @@ def test_the_matrix_form_answers_as_the_network_does(boards: torch.Tensor) -> No
 
 
 class Told:
-    """In place of a network: one policy, and a value that is the number of empty cells."""
+    """Stands in for a network: a fixed policy, and the number of empty cells as the value."""
 
     def __init__(self, *policy: float) -> None:
         self.policy = torch.tensor(policy).log()
@@ -98,7 +98,7 @@ def test_every_legal_move_begins_a_rollout_and_no_other_does(boards: torch.Tenso
 
 
 def test_rollouts_begin_as_puct_says() -> None:
-    """Values depend on the first move alone: moving sideways leaves 13 empty cells, up and down 14."""
+    """Values depend only on the first move: moving sideways leaves 13 empty cells, up and down 14."""
     board = torch.tensor([[1] + [0] * 3 + [1] + [0] * 7 + [2] + [0] * 3], dtype=torch.uint8)
     policy, c, rollouts = [0.1, 0.6, 0.1, 0.2], 2.0, 40
     shares = shares_of(Told(*policy), board, rollouts=rollouts, depth=1, puct=c)
@@ -116,7 +116,7 @@ def test_rollouts_begin_as_puct_says() -> None:
 
 
 def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
-    """One move is left, after which the only spawn ends nearly all games."""
+    """Only one move is left, and the spawn after it ends nearly all games."""
     board = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 8, 8]], dtype=torch.uint8)
     search = TensorRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))
     moves = torch.full((200,), 1)
@@ -143,7 +143,7 @@ def test_games_are_kept_whole_and_tell_the_moves_left() -> None:
         ended = torch.tensor([move == 9, move == 299, move in (4, 299)])
         for game in unfinished.take(ended):
             replay.add(*game)
-    assert [len(boards) for boards, _ in replay._games] == [10, 300, 295]  # the latest three of four
+    assert [len(boards) for boards, _ in replay._games] == [10, 300, 295]  # the last three of four games
     boards, shares, left = replay.batch(500, np.random.default_rng(1))
     length = torch.tensor([10, 300, 295])[boards[:, 0].long()]
     began = torch.tensor([0, 0, 5])[boards[:, 0].long()]
@@ -154,7 +154,7 @@ def test_games_are_kept_whole_and_tell_the_moves_left() -> None:
 
 
 def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) -> None:
-    """What an update sees are turned boards with turned shares, and the logarithm of the moves left."""
+    """An update gets turned boards, turned shares, and the logarithms of the numbers of remaining moves."""
     run = run_of()
     seen: list[tuple[torch.Tensor, ...]] = []
     run.replay.add(boards[:1], torch.tensor([[0.7, 0.2, 0.1, 0.0]]).half())
@@ -221,7 +221,7 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
 
 
 class Same(TensorRollouts):
-    """Finds the same shares for every board."""
+    """Returns the same shares for every board."""
 
     def shares(self, _form: Any, boards: torch.Tensor, *_: Any) -> torch.Tensor:
         return torch.tensor([[0.1, 0.2, 0.3, 0.4]]).expand(len(boards), 4)
@@ -267,7 +267,7 @@ def learned() -> LazyZero:
 
 @pytest.fixture(scope="module")
 def other_games() -> GameReplay:
-    """Of an untrained network."""
+    """A replay of games by an untrained network."""
     run = run_of(seed=101, rollouts=4, first_games=50)
     while run.episodes < 30:
         run.learn(10)
@@ -278,9 +278,9 @@ def other_games() -> GameReplay:
 def test_the_value_comes_to_tell_how_long_a_game_will_last(
     learned: LazyZero, other_games: GameReplay
 ) -> None:
-    """In other games, an untrained value explains none of the variance of the logarithm of the moves left.
-    Networks of six seeds explained 40% with a standard deviation of 6%: fewer than one in ten thousand fails
-    by chance.
+    """In other games, an untrained value explains none of the variance of the logarithm of the remaining
+    moves. Networks of six seeds explained 40% with a standard deviation of 6%: fewer than one in ten thousand
+    fails by chance.
     """
     boards, _, left = other_games.batch(2000, np.random.default_rng(1))
 
@@ -294,9 +294,9 @@ def test_the_value_comes_to_tell_how_long_a_game_will_last(
 
 @pytest.mark.long
 def test_the_policy_comes_to_know_what_the_rollouts_found(learned: LazyZero, other_games: GameReplay) -> None:
-    """A policy that knows nothing has a cross-entropy of ln 4 = 1.386 with the shares of other games'
-    rollouts. Those of six seeds came to 1.377 with a standard deviation of 0.002, where 1.21 is the least:
-    fewer than one in seven hundred fails by chance.
+    """A uniform policy has a cross-entropy of ln 4 = 1.386 with the shares of other games' rollouts. Networks
+    of six seeds had 1.377 with a standard deviation of 0.002; the minimum is 1.21. Fewer than one in seven
+    hundred fails by chance.
     """
     boards, shares, _ = other_games.batch(2000, np.random.default_rng(1))
     logits = MatrixForm(learned.network, torch.float32).logits(boards)

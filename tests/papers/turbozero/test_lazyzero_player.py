@@ -1,4 +1,5 @@
-"""The player of a LazyZero network keeps the promises of local players, and moves as its rollouts say."""
+"""The player of a LazyZero network keeps the promises of local players and makes the move with most
+rollouts."""
 
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def written(folder: Path, seed: int = 1, network: dict[str, object] = NETWORK) -
 
 @pytest.fixture(scope="module")
 def boards() -> np.ndarray:
-    """`[31, 16]`, of random games that have gone on for a while; the first is over."""
+    """Boards `[31, 16]` of random games after some moves; the first game is over."""
     environment = Environment(31, 17, torch.Generator().manual_seed(5))
     for _ in range(60):
         environment.step((torch.rand(31, 4) * environment.legal).argmax(dim=1))
@@ -42,7 +43,7 @@ def test_moves_are_legal_and_depend_only_on_the_board(tmp_path: Path, boards: np
     player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=12)
     values = player.action_values(boards)
     assert (np.isfinite(values) == legal_moves(boards)).all()
-    assert values[1:][np.isfinite(values[1:])].sum() == 12 * 30  # each rollout begins with one of them
+    assert values[1:][np.isfinite(values[1:])].sum() == 12 * 30  # each rollout begins with one legal move
     moves = player.next_moves(boards)
     assert moves[0] == -1
     assert (moves[1:] == values[1:].argmax(axis=1)).all()
@@ -55,7 +56,7 @@ def test_moves_are_legal_and_depend_only_on_the_board(tmp_path: Path, boards: np
 
 
 def test_the_player_makes_the_rollouts_that_training_makes(tmp_path: Path, boards: np.ndarray) -> None:
-    """With the same random numbers, those of the board's stream."""
+    """Both use the random numbers of the board's stream."""
     player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=40)
     values = player.action_values(boards)[1:]
     legal = legal_moves(boards[1:])

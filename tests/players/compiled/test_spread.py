@@ -32,7 +32,7 @@ def test_two_boards_are_worked_on_at_the_same_time() -> None:
 @needs_two_threads
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_exception_nothing_more_begins_and_what_has_begun_ends(error: type[BaseException]) -> None:
-    """The second part goes on when the first has failed; seconds of work are left then."""
+    """The second part continues after the first has failed; seconds of work are left then."""
     both, failing, ended = threading.Barrier(2), threading.Event(), list[int]()
 
     def fill(number: int) -> None:
@@ -42,7 +42,7 @@ def test_after_an_exception_nothing_more_begins_and_what_has_begun_ends(error: t
             failing.set()
             raise error
         assert failing.wait(30)
-        time.sleep(0.05)  # the work of a part
+        time.sleep(0.05)  # stands for the work of a part
         ended.append(number)
 
     with pytest.raises(error):

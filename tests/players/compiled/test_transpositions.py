@@ -1,4 +1,4 @@
-"""Searches that share a transposition table have numbers of their own."""
+"""Searches that share a transposition table have different numbers."""
 
 from __future__ import annotations
 

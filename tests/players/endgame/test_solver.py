@@ -1,4 +1,4 @@
-"""The solver finds the chances of a plain one, and the moves that have them."""
+"""The solver finds the same chances and best moves as a simple solver."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ CORNER = Formation(
     clips=True,
     sure=0.0,
 )
-"""Six free cells, so that a slow solver comes to an end."""
+"""A formation with six free cells, few enough for a slow solver."""
 
 
 def decided(solved: Solved) -> NDArray[np.int64]:
-    """The numbers of the positions that decide."""
+    """Return the numbers of the positions with a decision."""
     return np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))
 
 
 def boards_of(formation: Formation, largest: int, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """A board for each number of a position, with large tiles where none merge."""
+    """Return a board for each position number; the other cells hold large tiles that cannot merge."""
     of_shape = shape(formation, largest)
     boards = np.tile([14, 15, 14, 15, 15, 14, 15, 14] * 2, (len(numbers), 1)).astype(np.uint8)
     for cell in formation.below_next:
@@ -101,13 +101,13 @@ def test_positions_are_numbered_one_by_one() -> None:
         ({6: 7, 3: 6, 7: 5, 12: 5}, True),
         ({7: 7}, False),  # as large as the tile to make
         ({12: 6}, False),
-        ({6: 8}, True),  # a larger one is there already: the table has no such position
-        ({2: 5, 7: 4, 12: 3}, True),  # with a small anchor, the others are smaller still
+        ({6: 8}, True),  # a larger tile exists already: the table has no such position
+        ({2: 5, 7: 4, 12: 3}, True),  # the anchor is small, and the other tiles are smaller
         ({2: 5, 7: 5}, False),
         ({5: 5, 12: 4}, False),
-        ({2: 3}, False),  # too small an anchor
+        ({2: 3}, False),  # the anchor is too small
         ({2: 9, 5: 9}, False),
-        ({4: 10}, False),  # not larger than the fifth
+        ({4: 10}, False),  # the tile is not larger than the fifth
         ({0: 0}, False),
         ({6: 7, 7: 6, 3: 6}, False),  # a goal
         ({2: 9, 5: 6, 6: 5, 10: 4, 14: 4}, False),  # the goal of a small anchor
@@ -129,8 +129,8 @@ def test_boards_that_a_table_of_five_plays(cells: dict[int, int], played: bool) 
         ({6: 7, 10: 6, 9: 6}, True),
         ({6: 7, 10: 6, 14: 6}, True),
         ({6: 7, 10: 6, 11: 6}, True),
-        ({6: 7, 7: 6, 10: 6}, False),  # the two are not neighbors
-        ({6: 7, 9: 6, 8: 6}, False),  # nor is one of them a neighbor of the new tile
+        ({6: 7, 7: 6, 10: 6}, False),  # the two tiles are not neighbors
+        ({6: 7, 9: 6, 8: 6}, False),  # neither tile is a neighbor of the new tile
         ({6: 6, 7: 6, 3: 6}, False),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_goal_of_five_is_a_sixth_tile_and_its_twin_about_to_be_made(
     [
         ({8: 9, 9: 8, 10: 7, 14: 7}, True),
         ({3: 9, 7: 8, 11: 7, 15: 7}, True),
-        ({8: 9, 9: 8, 10: 7, 15: 7}, False),  # the last two are not neighbors
+        ({8: 9, 9: 8, 10: 7, 15: 7}, False),  # the last two tiles are not neighbors
         ({8: 9, 9: 8, 10: 7, 14: 6}, False),
     ],
 )

@@ -1,4 +1,5 @@
-"""Endgame tables are saved and loaded whole, and know the best move on every board of the formation."""
+"""Endgame tables are saved and loaded completely, and contain the best move on every board of the
+formation."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ KEPT_TILES = [12, 11, 9, 7, 8, 6]
 
 
 def moves_everywhere(formation: Formation, largest: int, move: int) -> Solved:
-    """The same move for every number that a position could have."""
+    """Return a solution with the same move for all positions."""
     positions = shape(formation, largest).positions
     bits = np.zeros(positions + -positions % 64, np.uint8)
     bits[:positions] = 1
@@ -57,7 +58,7 @@ def tables(folder: Path) -> tuple[EndgameTable, ...]:
 def listed(
     boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A table of the first hundred boards alone."""
+    """The folder of a table with only the first hundred boards."""
     folder, packed = tmp_path_factory.mktemp("listed"), pack(boards[:100])
     moves = endgame_moves(packed, tables).tolist()
     found = [(index(board, SHAPE), move) for board, move in zip(packed, moves, strict=True)]
@@ -68,7 +69,7 @@ def listed(
 
 @pytest.fixture(scope="module")
 def boards() -> NDArray[np.uint8]:
-    """Boards of the formation, some of them without a chance."""
+    """Boards of the formation, some without a chance of success."""
     generator = np.random.default_rng(0)
     boards = np.zeros((2_000, 16), np.uint8)
     boards[:, KEPT_CELLS] = KEPT_TILES
@@ -101,10 +102,10 @@ def test_turned_boards_get_turned_moves(boards: NDArray[np.uint8], tables: tuple
     "kept",
     [
         [12, 11, 9, 7, 8, 5],  # the smallest one is smaller than the tile to make: limits are lower
-        [12, 11, 9, 8, 10, 7],  # all are larger
+        [12, 11, 9, 8, 10, 7],  # all tiles are larger
         [12, 12, 9, 7, 8, 6],  # two would merge
         [12, 11, 6, 7, 8, 6],  # two would merge
-        [12, 11, 5, 7, 8, 6],  # the third is as small as its free neighbor
+        [12, 11, 5, 7, 8, 6],  # the third tile is as small as its free neighbor
         [0, 11, 9, 7, 8, 6],  # one is missing
     ],
 )
@@ -144,7 +145,7 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
 
 
 def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
-    # Every position has a move, the last one too, to which an index of -1 would lead.
+    # Every position has a move, also the last one, which an index of -1 would select.
     save_table(tmp_path, FIVE, 5, moves_everywhere(FIVE, 5, 0))
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
     assert holds(board[0], shape(FIVE, 5))

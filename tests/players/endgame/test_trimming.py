@@ -1,4 +1,4 @@
-"""Tables make the best moves, and a trimmed one has the positions that its moves lead to, and no other."""
+"""Tables make the best moves. A trimmed table has exactly the positions to which its moves lead."""
 
 from __future__ import annotations
 

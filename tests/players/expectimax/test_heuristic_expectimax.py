@@ -55,7 +55,7 @@ def worth(board: Square, heuristic: str = "moravek") -> float:
 
 
 class Program:
-    """nneonneo's search as his program does it: a table of what was searched, for one move at a time."""
+    """The search of nneonneo's program, with a transposition table for one move at a time."""
 
     def __init__(self, limit: int, cutoff: float, heuristic: str = "moravek") -> None:
         self.limit, self.cutoff = limit, np.float32(cutoff)
@@ -83,7 +83,7 @@ class Program:
 
     def best(self, board: Square, level: int, likely: float) -> float:
         after, _, legal = rules.afterstates(board[None])
-        # His order: up, down, left, right.
+        # nneonneo's order: up, down, left, right.
         found = [self.chance(after[0, move], level, likely) for move in (0, 2, 3, 1) if legal[0, move]]
         return max(0.0, *found) if found else 0.0
 
@@ -91,7 +91,7 @@ class Program:
 def by_his_program(
     board: Square, depth: int, cutoff: float, heuristic: str = "moravek"
 ) -> tuple[list[float], int]:
-    """The values of the four moves, and how many look-ups found an entry."""
+    """Return the values of the four moves, and the number of look-ups that found an entry."""
     after, _, legal = rules.afterstates(board[None])
     values, hits = [], 0
     for move in range(4):
@@ -134,7 +134,7 @@ def test_wrong_weights_are_named(weights: str) -> None:
 def test_values_match_the_program_on_crowded_boards(
     boards: Square, depth: int, cutoff: float, count: int
 ) -> None:
-    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board that outgrows
+    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board that could exceed 32768
     found = HeuristicExpectimaxPlayer(depth, cutoff).action_values(chosen)
     expected = [by_his_program(board, depth, cutoff)[0] for board in chosen]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -174,9 +174,9 @@ def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Squa
     shallow, deep = (searched(depth, np.zeros(1 << 16, Entry), 1) for depth in (1, 3))
     assert abs(deep - shallow) > 100
     assert searched(1, table, 1) == shallow
-    assert searched(3, table, 1) == deep  # though the same search knows less of it already
-    assert searched(1, table, 1) == pytest.approx(deep)  # which it now knows better
-    assert searched(1, table, 2) == shallow  # another search knows nothing of it
+    assert searched(3, table, 1) == deep  # although this search has stored a shallower value
+    assert searched(1, table, 1) == pytest.approx(deep)  # the stored value is now deeper
+    assert searched(1, table, 2) == shallow  # another search number does not find it
 
 
 def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> None:

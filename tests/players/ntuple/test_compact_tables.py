@@ -1,4 +1,4 @@
-"""Compact tables: what is kept reads back, what is left out reads as 0, and the size is as asked for."""
+"""Compact tables return kept values, return 0 for others, and have the requested size."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_compact_tables_fit_the_size_that_was_asked_for(
 
 
 def test_pages_and_codes_come_back_bit_by_bit() -> None:
-    """Entries 3, 18 and 19 in two pages, and one in the last page of the second tuple."""
+    """The used entries are 3, 18 and 19, in two pages, and the last one of the second tuple."""
     bits = np.zeros(512, np.uint8)
     bits[[3, 18, 19, 511]] = 1
     used = bits.reshape(-1, 16).any(axis=1)

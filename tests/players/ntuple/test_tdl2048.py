@@ -1,4 +1,4 @@
-"""Weight files of TDL2048: the networks in them, and what is refused."""
+"""Weight files of TDL2048 give their networks or are refused."""
 
 import struct
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ VALUES = np.arange(2 * 4096, dtype=np.float32) % 997 - 100  # exact in 16 bits
 
 
 def table(name: str, values: NDArray[np.floating], digits: int, learned: bytes = b"") -> bytes:
-    """A table as TDL2048 writes it."""
+    """Return the bytes of a table in TDL2048's format."""
     head = struct.pack("<BIHHHQ", 4, int(name, 16), digits, 0, values.itemsize, len(values))
     return head + values.tobytes() + learned + bytes(2)
 

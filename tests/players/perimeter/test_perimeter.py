@@ -1,4 +1,4 @@
-"""The perimeter player searches as a slow, plain one does, and asks its tables first."""
+"""The perimeter player gives the values of a slow, simple search, and looks in its tables first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from octofold_players.perimeter.player import PerimeterPlayer
 DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
 ORDER = [11, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]
 OPEN = [11, 9, 8, 3, 10, 7, 0, 0, 3, 3, 0, 0, 1, 0, 0, 0]
-HALF_ORDER = [9, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]  # worth 12,508, less than twice its 10,240
+HALF_ORDER = [9, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]  # its value is 12,508, less than twice 10,240
 LATE = [14, 3, 4, 1, 5, 4, 5, 3, 5, 3, 3, 3, 2, 4, 5, 2]  # one of its moves may lose
 NEARLY_LOST = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 0]
 BLOCK = [12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]
@@ -34,7 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def worth(board: NDArray[np.uint8]) -> int:
-    """Tiles that fall to the right and downwards are worth their sum; a rise costs twelve times as much."""
+    """Return the heuristic value: the sum of tiles that fall to the right and downwards; a rise costs twelve
+    times as much."""
     total = 0
     square = board.reshape(4, 4)
     for line in (*square.tolist(), *square.T.tolist()):
@@ -47,7 +48,7 @@ def worth(board: NDArray[np.uint8]) -> int:
 
 
 class Limits(NamedTuple):
-    """What ends a plain search."""
+    """Limits of a simple search."""
 
     least: float
     "chance of a spawn"
@@ -58,7 +59,7 @@ class Limits(NamedTuple):
 
 
 def plain_values(board: NDArray[np.uint8], depth: int) -> dict[int, int]:
-    """The worth of each legal move. Where none is worth anything, all are searched again, and whole."""
+    """Return the value of each legal move. If all are negative, search again with wider limits."""
     twice = 2 * (int(board.max()) << int(board.max()))
     limits = Limits(
         least=0.5 ** (depth + 3),
@@ -78,7 +79,7 @@ def searched(board: NDArray[np.uint8], depth: int, limits: Limits) -> dict[int, 
 
 
 def expected(after: NDArray[np.uint8], depth: int, likely: float, limits: Limits) -> int:
-    """The plain search."""
+    """Return the value of an afterstate by a simple search."""
     value = worth(after)
     if depth == 0 or likely < limits.least or value < limits.enough:
         return value

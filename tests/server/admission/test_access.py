@@ -1,4 +1,4 @@
-"""Tokens and rights without a port: who may do what, and which files are refused at the start."""
+"""Tokens and rights, without a port, and token files that are refused at the start."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Admission: who is let in, that everything is counted once, and what happens when a version changes hands
-between the look and the queue."""
+"""Admission: which calls are admitted, that each call is counted once, and versions that are replaced between
+look-up and queue."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def admission(models: Models) -> Admission:
 
 
 class Submitted:
-    """A call that a test has submitted, for whose end it can wait."""
+    """A submitted call. A test can wait for its end."""
 
     def __init__(self, admission: Admission, request: Request, deadline: float) -> None:
         self._ended = threading.Event()
@@ -85,7 +85,7 @@ def boards(count: int, exponent: int = 1) -> NDArray[np.uint8]:
 
 
 class CheckedBoards(np.ndarray[tuple[int, ...], np.dtype[np.uint8]]):
-    """One board that does something when its exponents are checked."""
+    """A board that calls `when_checked` when its exponents are checked."""
 
     when_checked: Callable[[], None]
 
@@ -140,7 +140,7 @@ def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Adm
             stream_of(admission, "c", lambda: None),
         ):
             pass
-    with admission.call_slot(), stream_of(admission, "a", lambda: None):  # what has ended makes room
+    with admission.call_slot(), stream_of(admission, "a", lambda: None):  # ended calls and streams make room
         assert admission.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
 
 
@@ -204,7 +204,7 @@ def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successo
 
     def load_another() -> None:
         checks.append(models.resolve("tiny", "").largest_exponent)
-        if len(checks) == 1:  # between the look and the queue
+        if len(checks) == 1:  # between look-up and queue
             write_version(version=2, largest_exponent=17)
             models.load("tiny")
 

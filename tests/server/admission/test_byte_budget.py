@@ -1,4 +1,4 @@
-"""How many bytes of messages each client may have in flight."""
+"""Limits on the bytes of messages that each client has in flight."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from octofold_server.admission.refusals import Refusals
 
 
 def taken(budget: ByteBudget, size: int, client: str) -> int:
-    """How many messages of this size the client gets room for."""
+    """Return the number of messages of this size for which the client gets room."""
     for count in range(1000):
         try:
             budget.take(size, client)

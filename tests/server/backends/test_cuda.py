@@ -1,4 +1,4 @@
-"""Whether CUDA can be used, and the one line that says what is missing if it cannot."""
+"""Detection of CUDA, and the line that names what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxruntime behind the backend interface: right answers, and graphs that break the contract."""
+"""The onnxruntime backend: correct answers, and graphs that break the contract."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
 
 
 def with_tensor_outside(graph: bytes, location: str) -> bytes:
-    """The graph with the four moves taken from a file, as float32."""
+    """Return the graph with its four moves in an external file, as float32."""
     model = onnx.load_from_string(graph)
     (moves,) = (tensor for tensor in model.graph.initializer if tensor.name == "moves")
     outside = onnx.TensorProto(name="outside", data_type=onnx.TensorProto.FLOAT, dims=[4])

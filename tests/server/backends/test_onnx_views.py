@@ -1,4 +1,4 @@
-"""Each view's probabilities, of graphs that have the output and of graphs that get it appended."""
+"""Each view's probabilities, from graphs with this output and graphs that get it appended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lane of a player: what fails before it is ready is one line, and what is over is not searched."""
+"""The backend of a player: failures at the start give one line, and finished boards are not searched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_search_that_fails_with_any_exception_is_a_player_that_fails_in_one_li
 
 
 class Searching(Failing):
-    """Finds the move 2 for at most `turn` boards."""
+    """A search that finds move 2 for at most `turn` boards."""
 
     def __init__(self, turn: int, value_unit: str | None) -> None:
         self.value_unit, self._turn = value_unit, turn

@@ -1,4 +1,4 @@
-"""onnxruntime keeps what it knows about models to itself."""
+"""onnxruntime sends no telemetry about models."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The batcher alone, with backends that record: what runs, in which order, and who gets which answer."""
+"""The batcher with recording backends: which boards run, in which order, and which call gets which answer."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
 def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
     new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batcher_module, "WHOLE_SECONDS", 0.1)  # before any batch, boards count a millisecond
+    monkeypatch.setattr(batcher_module, "WHOLE_SECONDS", 0.1)  # at first, a board counts a millisecond
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2, max_batch_size=128)
     backend.gate.clear()

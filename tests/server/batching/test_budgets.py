@@ -1,4 +1,4 @@
-"""What a search may spend: which calls share a batch, the limits of a batch, and who stops it."""
+"""Time budgets of searches: which calls share a batch, the limits of a batch, and stops."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from support.fakes import RecordingBackend
 
 CORES = 2
 FAST = 1e-5
-"""Seconds that a board takes."""
+"""Seconds per board of a fast search."""
 
 
 def call_of(boards: int, seconds: float = math.inf, *, search_seconds: float = math.inf) -> Call:
-    """A call with its deadline in so many seconds from 0."""
+    """Return a call with its deadline at `seconds`."""
     return Call(boards_of(boards), seconds, search_seconds=search_seconds)
 
 
 def used() -> Budgets:
-    """Those of a batcher whose last batch was large."""
+    """Return the budgets of a batcher whose last batch was large."""
     budgets = Budgets(CORES)
     budgets.end(budgets.begin([call_of(100)], 100, 0.0)[0], 100, FAST)
     return budgets
@@ -85,7 +85,7 @@ def test_a_batch_has_at_most_twice_the_boards_of_the_last_one() -> None:
     assert budgets.room(call_of(100), (), 0.0, 100, FAST) == CORES
     assert ran(10, FAST, call_of(10)) == 20
     assert ran(1, FAST, call_of(1)) == 20  # small and quick
-    assert ran(100, 0.01, call_of(100, search_seconds=1e-6)) == 20  # cut short, as the next one
+    assert ran(100, 0.01, call_of(100, search_seconds=1e-6)) == 20  # cut short, like the next batch
     assert ran(100, 0.01, call_of(100, 0.001)) == 20
     assert ran(2, 1.0, call_of(2)) == 4
 
@@ -149,7 +149,7 @@ def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> Non
     with pytest.raises(InvalidRequest, match="searches of a call may take 240 s, got 300 s"):
         batcher.submit(Awaited(marked(1, 10), search_seconds=60))
     calls = [Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60) for _ in range(2)]
-    for call in calls:  # no more than their deadlines allow
+    for call in calls:  # their deadlines shorten both searches
         batcher.submit(call)
 
     def fill() -> None:
@@ -168,7 +168,7 @@ def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> Non
 
 
 class Searching(RecordingBackend):
-    """Answers `turn` boards of a batch, of which those marked 0 needed no search."""
+    """Answers the first `turn` boards of a batch; boards marked 0 need no search."""
 
     turn = 3
 
@@ -224,7 +224,7 @@ def test_boards_that_are_over_take_no_turn_of_their_call(
 
 
 class EndlessBackend(RecordingBackend):
-    """Searches until it is stopped or the time is over, and has finished nothing then."""
+    """Searches until it is stopped or the time is over, and finishes no board."""
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         seconds, stop, *_ = requested.limits

@@ -1,4 +1,4 @@
-"""Deadlines of calls: which is next, which have passed, and that finished calls are forgotten."""
+"""Deadlines of calls: the next one, those that have passed, and removal of finished calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that end before their answer: canceled, too late, refused, failed, or cut off at the end."""
+"""Calls that end without an answer: canceled, too late, refused, failed, or ended by a stop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nothing_keeps_a_call_that_has_ended(new_batcher: NewBatcher) -> None:
     backend.started.acquire()
     assert becomes_true(lambda: answered() is None)  # while the lane waits for other calls
     hold(batcher, backend)
-    submit(batcher, marked(2), deadline=time.monotonic() + 1000)  # for which the deadlines are watched
+    submit(batcher, marked(2), deadline=time.monotonic() + 1000)  # keeps the watch of deadlines running
     late = weakref.ref(submitted := Call(marked(3), time.monotonic() + 0.01))
     batcher.submit(submitted)
     del submitted

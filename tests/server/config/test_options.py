@@ -1,4 +1,4 @@
-"""Flags and environment variables: which wins, and what is said about a wrong value."""
+"""Flags and environment variables: precedence, and errors about wrong values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whose message is read when more calls were begun than may be read, without a connection."""
+"""The order in which messages of calls are read when more calls have begun than may be read. No connection is
+used."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ METHOD = Method("Test/Ask", lambda *_: None, most_bytes=None)
 
 
 class Call:
-    """A begun call of a connection; `read` tells whether its message is asked for."""
+    """A begun call of a connection."""
 
     metadata = ()
     deadline = float("inf")
@@ -71,7 +72,7 @@ def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_roo
     arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
     slow = begin(arrivals, "slow", 2)
     begin(arrivals, "another")
-    arrivals.expire()  # one of the slow connection is driven out
+    arrivals.expire()  # a call of the slow connection is evicted
     assert slow[0].code == code_pb2.RESOURCE_EXHAUSTED
     (modest,) = begin(arrivals, "modest")
     assert modest.is_read
@@ -103,7 +104,7 @@ def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refus
 
 
 def test_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
-    arrivals = Arrivals(1, 4, -1.0, ByteBudget(MIB, refusals), refusals)  # any time is too long
+    arrivals = Arrivals(1, 4, -1.0, ByteBudget(MIB, refusals), refusals)  # every call is too late
     calls = begin(arrivals, "one", 3)
     arrivals.expire()
     assert [call.code for call in calls] == [code_pb2.DEADLINE_EXCEEDED] * 3

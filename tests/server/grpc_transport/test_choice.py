@@ -1,4 +1,4 @@
-"""Which transport serves whom, and what happens if a library is missing or behaves in another way."""
+"""The choice of the transport, also if a library is missing or behaves differently."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_auto_is_direct_for_strangers_and_for_what_native_has_not(
 ) -> None:
     write_version()
     server = start_server(*flags)
-    with RawConnection(server.target) as connection:  # only direct ends a message that takes too long
+    with RawConnection(server.target) as connection:  # only `direct` ends a call whose message takes too long
         connection.write(frame(DATA, 0, connection.begin(NEXT_MOVES), message_start(2**30)))
         assert connection.wait_for_ends(1)

@@ -1,4 +1,4 @@
-"""Connections that have reached their age: calls finish, streams end when the grace is over."""
+"""Connections at their maximum age: calls finish, and streams end after the grace period."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_call_at_work_is_answered_after_its_connection_was_told_to_go(se
         async with asyncio.timeout(SECONDS), grpc.aio.insecure_channel(served.grpc_target) as channel:
             call = OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=BOARD))
             await asyncio.to_thread(backend.started.acquire)
-            while channel.get_state() is READY:  # it may be told so already
+            while channel.get_state() is READY:  # the channel may know already
                 await channel.wait_for_state_change(READY)
             assert not call.done()
             backend.gate.set()

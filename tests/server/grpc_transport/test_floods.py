@@ -1,5 +1,5 @@
-"""Clients that begin more than they finish, or ask for more than they read: others are served, and what it
-costs is bounded."""
+"""Clients that begin more calls than they finish, or do not read replies: others are served, and the cost is
+bounded."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def start(write_version: WriteVersion, start_server: Start) -> Start:
 
 
 def keep_unfinished(connection: RawConnection, count: int, sent: bytes, done: threading.Event) -> None:
-    """Have that many calls that are begun with these bytes, and another when one ends."""
+    """Keep `count` unfinished calls that begin with these bytes: begin another when one ends."""
     paths = itertools.cycle(METHODS)
-    with suppress(OSError):  # the server may have had enough
+    with suppress(OSError):  # the server may close the connection
         while not done.is_set() and not connection.closed.is_set():
             stream = connection.begin(next(paths))
             if sent:
@@ -75,7 +75,7 @@ def keep_unfinished(connection: RawConnection, count: int, sent: bytes, done: th
 def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
     start: Start, count: int, sent: bytes
 ) -> None:
-    # The room for arriving messages is that of a few.
+    # There is room for only a few arriving messages.
     limits = ("--max-message-bytes", str(MIB), "--max-bytes-in-flight", str(4 * MIB))
     server = start("--message-timeout", "3600", *limits)
     done = threading.Event()
@@ -117,7 +117,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
 
     def failures() -> float:
         page = ask(server, "GET", "/metrics").body.decode()
-        codes = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")  # that of one that made room for ours
+        codes = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")  # the second for a call that made room for ours
         return sum(metric(page, "octofold_failures_total", code=code) for code in codes)
 
     wait_for(lambda: failures() == 64)
@@ -181,7 +181,7 @@ def test_a_connection_without_calls_is_closed(start: Start) -> None:
 
 @cache
 def bomb() -> bytes:
-    """What inflates to 200 MiB."""
+    """Return compressed bytes that expand to 200 MiB."""
     return gzip.compress(bytes(200 * MIB), 1)
 
 

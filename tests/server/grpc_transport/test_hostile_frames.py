@@ -1,4 +1,4 @@
-"""Clients whose frames cost a real server more than themselves: others are served."""
+"""Clients with frames that cost the server more than the client: others are served."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_client_that_does_not_acknowledge_the_settings_of_the_server_is_discon
 
 
 class Silent(RawConnection):
-    """A client that acknowledges nothing."""
+    """A client that acknowledges no settings."""
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         pass

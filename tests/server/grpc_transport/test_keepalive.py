@@ -1,4 +1,4 @@
-"""Clients that ask now and then whether the server is still there."""
+"""Clients that send keepalive pings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def test_pings_somewhat_more_often_than_every_ten_seconds_are_answered(
     write_version()
     server = start_server()
     with RawConnection(server.target) as connection:
-        for _ in range(4):  # three that come too early end a connection
+        for _ in range(4):  # three early pings would end the connection
             connection.write(frame(PING, 0, 0, bytes(8)))
             assert not connection.closed.wait(6)

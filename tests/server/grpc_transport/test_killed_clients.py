@@ -1,4 +1,4 @@
-"""Clients that vanish in the middle of everything leave nothing behind in the server."""
+"""Clients that vanish during calls leave nothing behind in the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAMED = pb.StreamNextMovesRequest(request=REQUEST)
 
 
 def call_and_vanish(target: str) -> None:
-    """Begin calls and streams, read no reply, and break off the connection."""
+    """Begin calls and streams, read no reply, and close the connection."""
     with RawConnection(target, stream_window=0) as connection:
         for method, message in (("NextMoves", REQUEST), ("StreamNextMoves", STREAMED)) * (CALLS // 2):
             content = message.SerializeToString()
@@ -46,7 +46,7 @@ def test_clients_that_vanish_leave_no_memory_threads_or_descriptors_behind(
             streams = [stub.StreamNextMoves(iter([STREAMED])) for _ in range(CALLS)]
             try:
                 return {len(next(stream).response.moves) for stream in streams} == {300}
-            except grpc.RpcError as error:  # calls of clients that vanished may not have ended yet
+            except grpc.RpcError as error:  # calls of vanished clients may not have ended yet
                 if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
                     raise
                 return False

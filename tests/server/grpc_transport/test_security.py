@@ -1,4 +1,4 @@
-"""Who gets in and who does not, at a real port: certificates and tokens, renewed while the server runs."""
+"""Certificates and tokens at a real port, also renewed ones while the server runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
 
 
 class Secured:
-    """A server that asks for certificates and tokens, and those who come."""
+    """A server that requires certificates and tokens, and channels of its clients."""
 
     def __init__(self, server: ServerProcess, authority: Authority, folder: Path) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class Secured:
         return grpc.secure_channel(self.server.target, grpc.ssl_channel_credentials(roots, key, chain))
 
     def refuses(self, channel: grpc.Channel) -> bool:
-        """Whether no connection comes about."""
+        """Return whether the server refuses the connection."""
         with channel:
             try:
                 OctofoldServiceStub(channel).NextMoves(ASKED, timeout=60, metadata=bearer(PLAIN))
@@ -149,7 +149,7 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
         assert len(told) == asked
         assert {line["request_id"] for line in told} == {"call-7"}
         assert all("127.0.0.1" in line["client"] for line in told)
-        health_stub(channel).Check(health_pb2.HealthCheckRequest())  # has no place for one
+        health_stub(channel).Check(health_pb2.HealthCheckRequest())  # this reply cannot carry a request id
 
 
 def test_our_own_client_and_command_get_in_with_their_files_and_token(
@@ -220,7 +220,7 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
             context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection,
         ):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            if not connection.recv(1000):  # tickets would come before
+            if not connection.recv(1000):  # session tickets would come before this reply
                 raise ConnectionResetError
             assert not connection.session_reused
             return connection.session
@@ -232,7 +232,7 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
     def is_refused() -> bool:
         try:
             connect(session)
-        except OSError:  # whichever way the connection ends
+        except OSError:  # the connection may end in several ways
             return True
         return False
 
@@ -301,7 +301,7 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
             replace_with(secured.folder / name, file.read_bytes())
         wait_for(lambda: not secured.refuses(secured.channel(stranger, renewed.certificate)))
         assert secured.refuses(secured.channel(secured.client, renewed.certificate))
-        stub.NextMoves(ASKED, metadata=bearer(PLAIN))  # on the connection that was there before
+        stub.NextMoves(ASKED, metadata=bearer(PLAIN))  # on the earlier connection
         context = ssl.create_default_context(cafile=str(renewed.certificate))
         context.load_cert_chain(stranger.certificate, stranger.key)
         urllib.request.urlopen(f"https://127.0.0.1:{secured.rest_port}/healthz", context=context).close()
