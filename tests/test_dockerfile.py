@@ -1,7 +1,8 @@
-"""The Dockerfile, carried out without Docker: its commands in a clean folder, with what .dockerignore leaves.
+"""The commands of the Dockerfile, run without Docker in a clean folder with the files that .dockerignore
+allows.
 
-Nothing is installed: the packages that were copied run with those of this environment. All else is real, the
-server, too.
+Nothing is installed: the copied packages run in this environment. Everything else is real, including the
+server.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ exec {python} -m octofold_server.cli "$@"
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The instructions of the Dockerfile: name and the rest, on one line each."""
+    """Yield the instructions of the Dockerfile as pairs of name and arguments."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
 
 
 def only(name: str) -> str:
-    """The only instruction of this name."""
+    """Return the only instruction of this name."""
     (found,) = (rest for each, rest in instructions() if each == name)
     return found
 
 
 def build_context() -> list[str]:
-    """The files of this tree that .dockerignore lets through."""
+    """Return the files of this repository that .dockerignore allows."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -69,7 +70,7 @@ def build_context() -> list[str]:
 
 
 def ignores(pattern: str, file: str) -> bool:
-    """Whether a pattern of .dockerignore names the file or a folder that it is in."""
+    """Return whether a pattern of .dockerignore matches a file or one of its folders."""
     parts, inside = file.split("/"), pattern.removeprefix("**/").split("/")
     if pattern.startswith("**/"):
         return inside[0] in parts
@@ -77,7 +78,7 @@ def ignores(pattern: str, file: str) -> bool:
 
 
 def environment() -> dict[str, str]:
-    """What ENV sets."""
+    """Return the variables that ENV sets."""
     return dict(word.split("=", 1) for word in shlex.split(only("ENV")))
 
 
@@ -98,7 +99,7 @@ def test_grace_and_drain_are_over_before_docker_kills() -> None:
 
 
 def is_healthy(ready_file: Path) -> bool:
-    """What the image's health check says."""
+    """Return the result of the image's health check."""
     command = only("HEALTHCHECK").partition("CMD ")[2]
     variables = {**os.environ, "OCTOFOLD_READY_FILE": str(ready_file)}
     return subprocess.run(["sh", "-c", command], env=variables, stderr=subprocess.DEVNULL).returncode == 0
@@ -106,7 +107,7 @@ def is_healthy(ready_file: Path) -> bool:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """What the Dockerfile copies, and the server's command as the environment has it."""
+    """A folder with the files that the Dockerfile copies, and this environment's server command."""
     folder = tmp_path / "app"
     for file in build_context():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -116,14 +117,14 @@ def image(tmp_path: Path) -> Path:
     command.write_text(SERVE.format(python=shlex.quote(sys.executable)))
     command.chmod(0o755)
     for model in (folder / "models").iterdir():
-        if model.name not in ("flagship", "swift"):  # the others take seconds to load
+        if model.name not in ("flagship", "swift"):  # other models take seconds to load
             shutil.rmtree(model)
     return folder
 
 
 @pytest.fixture
 def container(image: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """A running one: the process, the server's address, and the file that tells its health."""
+    """A running container: the process, the server's address, and its ready file."""
     ready_file, port_file = tmp_path / "ready", tmp_path / "port"
     assert not is_healthy(ready_file)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OCTOFOLD_", "PYTHON"))}

@@ -18,10 +18,10 @@ FOLDERS = (
     *(".ci", "bench", "checkpoints", "client", "deploy", "docs", "examples", "export"),
     *("game", "models", "papers", "players", "proto", "server", "tests", "training"),
 )
-"""What the repository holds. Commands write other folders that documents mention, such as `results`."""
+"""Folders of the repository. Other folders in documents, such as `results`, are written by commands."""
 
 SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
-"""Endings that make a mention a file of the repository. Commands write files with other endings."""
+"""Endings of files in the repository. Commands write files with other endings."""
 
 MADE_BY_COMMANDS = (
     *("checkpoints/first", "checkpoints/mine"),
@@ -38,12 +38,12 @@ PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
 
 
 def links(text: str) -> set[str]:
-    """The files that the links of a document point to, relative to its folder."""
+    """Return the targets of a document's links, relative to its folder."""
     return {target for target in LINK.findall(FENCED.sub("", text)) if "://" not in target}
 
 
 def mentions(text: str) -> set[str]:
-    """The files of the repository that a document names in code."""
+    """Return the files of the repository that a document names in code."""
     code = [*FENCED.findall(text), *SPAN.findall(FENCED.sub("", text))]
     words = {word for piece in code for word in WORD.findall(piece)}
     # A word that ends in a colon is the area of a commit subject.
@@ -63,7 +63,7 @@ def _is_a_file(word: str) -> bool:
 
 
 def exists(path: str) -> bool:
-    """Whether a path or glob is there, from the root or as the end of a path in one of `FOLDERS`."""
+    """Return whether a path or glob exists, from the root or as the end of a path in one of `FOLDERS`."""
     if any(ROOT.glob(path.rstrip("/"))):
         return True
     return any(any((ROOT / folder).rglob(path)) for folder in FOLDERS)

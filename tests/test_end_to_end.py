@@ -1,4 +1,4 @@
-"""The whole path as a newcomer runs it: a model repository, `octofold play`, a table, replays, a result."""
+"""The first steps of a new user: a model repository, `octofold play`, a table, replays, a result."""
 
 import json
 import subprocess

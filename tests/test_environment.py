@@ -1,6 +1,6 @@
-"""The environment of a clone is its own, also after the clone was moved, or its Python has changed.
+"""Make renews the environment of a clone that was moved or copied, or whose Python has changed.
 
-The rules of the Makefile run, with a real virtual environment into which nothing is installed.
+The rules of the Makefile run with a real virtual environment; nothing is installed into it.
 """
 
 import os
@@ -31,7 +31,7 @@ def made(folder: Path) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone whose environment is made, in a folder with a name that shells and make could misread."""
+    """A clone with an environment, in a folder whose name shells and make could misread."""
     folder = tmp_path / "Anna's clône (1)"
     folder.mkdir()
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -42,7 +42,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_moved_clone_makes_its_environment_anew_and_a_pull_keeps_it(clone: Path) -> None:
-    (clone / "pyproject.toml").touch()  # as a pull does that changes the dependencies
+    (clone / "pyproject.toml").touch()  # like a pull that changes the dependencies
     assert made(clone) == ""
     assert (clone / ".venv" / "kept").exists()
     moved = clone.rename(clone.with_name("moved"))

@@ -1,4 +1,4 @@
-"""The same code with another Python and with other releases of gRPC than those of the environment."""
+"""The code works with other versions of Python and gRPC than those of the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
-INSTALL = ("install", "--no-compile")  # one game imports a small part of what is installed
+INSTALL = ("install", "--no-compile")  # one game imports only a small part of the packages
 CONSTRAINTS = ("--constraint", str(ROOT / "constraints.txt"))
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 GRPCIO = next(each for each in map(Requirement, REQUIREMENTS) if each.name == "grpcio")
@@ -31,7 +31,7 @@ OF_BOTH_TRANSPORTS = (
 
 
 def run(command: Sequence[str | Path], folder: Path, **more: str) -> str:
-    """Run a command, which must end well, and return what it printed."""
+    """Run a command that must succeed; return its output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
     done = subprocess.run(command, cwd=folder, env={**kept, **more}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,7 +39,7 @@ def run(command: Sequence[str | Path], folder: Path, **more: str) -> str:
 
 
 def pythons(minor: int) -> Iterator[str]:
-    """The programs that may be Python 3.`minor`: those on the PATH and those of pyenv."""
+    """Return programs that may be Python 3.`minor`, on the PATH and from pyenv."""
     if found := shutil.which(f"python3.{minor}"):
         yield found
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -52,7 +52,7 @@ def test_the_wheel_installs_and_plays_a_game(minor: int, repository: Path, tmp_p
         pytest.skip("all other tests run with this one")
     for python in pythons(minor):
         made = subprocess.run([python, "-m", "venv", tmp_path / "env"], capture_output=True)
-        if made.returncode == 0:  # a program of pyenv may stand for a version that is not chosen
+        if made.returncode == 0:  # a program of pyenv may be for a version that is not active
             break
     else:
         pytest.skip(f"no Python 3.{minor} here")

@@ -1,4 +1,4 @@
-"""What is installed where: pins that fit each other, and what the targets of the Makefile would run."""
+"""Consistent pins of dependencies, and the commands that make would run to install packages."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ TARGETS = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MU
 
 
 def planned(*arguments: str) -> str:
-    """What make would run in a clone that has no environment yet."""
+    """Return the commands that make would run in a clone without an environment."""
     command = ["make", "--dry-run", "--always-make", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

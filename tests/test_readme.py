@@ -1,4 +1,4 @@
-"""README.md: its commands work in the order in which they stand there, on a fresh clone."""
+"""The commands of README.md work in their order on a fresh clone."""
 
 import os
 import re
@@ -19,12 +19,12 @@ SMALLER = {
     "--games 20": "--games 2",
     "first.toml": "first.toml --minutes 0.2",
 }
-"""What only takes long is done in small."""
+"""Replacements that make slow commands shorter."""
 ENVIRONMENT = Path(sys.executable).parent
 
 
 def program() -> str:
-    """The blocks of the README, in their order, as a script of bash."""
+    """Return the code blocks of the README, in order, as a bash script."""
     lines = ["set -ex"]
     for language, block in re.findall(r"^```(sh|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
         lines.append(block if language == "sh" else f"python - << 'EOF'\n{block}EOF")
@@ -37,18 +37,19 @@ def program() -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A fresh clone, whose environment is the one that runs this test."""
+    """A fresh clone that uses the environment of this test."""
     folder = tmp_path / "octofold"
     subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True, timeout=60)
     (folder / ".venv").mkdir()
     (folder / ".venv" / "bin").symlink_to(ENVIRONMENT)
-    for step in ("compiled", "light", "dev"):  # as make leaves them
+    for step in ("compiled", "light", "dev"):  # marks of make for finished steps
         (folder / ".venv" / step).touch()
     return folder
 
 
 def network_of_its_own() -> list[str]:
-    """How to start a program in a network where the ports of the page are free, if the system allows it."""
+    """Return a command prefix that gives a program its own network, with free ports, if the system allows
+    it."""
     start = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if not (shutil.which("unshare") and shutil.which("ip")):
         return []

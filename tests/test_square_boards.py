@@ -1,4 +1,4 @@
-"""Boards `[N, 4, 4]`, and one board `[4, 4]`, mean the same as rows of 16 cells wherever boards are taken."""
+"""All functions accept boards `[N, 4, 4]`, and `[4, 4]` for one board, in place of rows of 16 cells."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A mistyped command line ends in one line that says what was probably meant, before anything is done."""
+"""A mistyped command line fails at once, with one line that suggests the right word."""
 
 from __future__ import annotations
 

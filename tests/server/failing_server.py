@@ -1,7 +1,8 @@
-"""octofold-serve with a bug on the thread that serves gRPC, and a watchdog of little patience.
+"""octofold-serve with a bug on the thread that serves gRPC, and an impatient watchdog.
 
-The first argument says what a call about boards does: "block" for ever, "raise" what nothing guards, or
-"pause" for two seconds the first time, or "shout" as a native library that writes more than is read.
+The first argument says what the thread does in a call about boards: "block" for ever, "raise" an exception
+that nothing catches, "pause" for two seconds the first time, or "shout" like a native library that writes
+more than is read.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def pause(calls: UnaryCalls[Any], arrived: Any) -> None:
 
 
 def shout(calls: UnaryCalls[Any], arrived: Any) -> None:
-    library = ctypes.PyDLL(None)  # keeps the interpreter to itself, so that no thread reads its words
+    library = ctypes.PyDLL(None)  # it keeps the interpreter's lock, so that no thread reads the output
     line = b"w" * 999 + b"\n"
     for _ in range(1000):
         library.write(2, line, len(line))

@@ -1,7 +1,7 @@
-"""octofold-serve that waits before it makes the backends of a model for which GATE has a file.
+"""octofold-serve that waits before it makes backends of a model if GATE has a file for it.
 
-GATE is a folder that the environment names; the file has the SHA-256 of the model file for a name. While a
-process waits, there is a file beside it that ends in the process's id.
+The variable GATE names a folder. The name of the file is the SHA-256 of the model file. While a process
+waits, a second file exists whose name ends in the process id.
 """
 
 from __future__ import annotations

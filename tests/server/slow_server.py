@@ -1,4 +1,4 @@
-"""octofold-serve with one lane and a slow backend; the first argument is the seconds that a board takes."""
+"""octofold-serve with one lane and a slow backend; the first argument is the number of seconds per board."""
 
 from __future__ import annotations
 

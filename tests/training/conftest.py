@@ -1,3 +1,3 @@
-"""What the tests of training share."""
+"""Fixtures for the tests of training."""
 
 from support.training_fixtures import *  # noqa: F403  # fixtures

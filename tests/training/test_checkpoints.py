@@ -1,4 +1,4 @@
-"""Checkpoints: what is written is read back, and nothing damaged or hostile is."""
+"""Checkpoints are read back as written; damaged and hostile ones are refused."""
 
 import json
 from pathlib import Path

@@ -25,7 +25,7 @@ ENDLESS = {
     "teacher": "[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n",
     "dqn": '[network]\nkind = "q_network"\nform = "simple"\nvalue_scale = 1.0\n[dqn]\nepisodes = 1000000\n',
 }
-"""Recipes by the command that they are for."""
+"""A long recipe for each command."""
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
@@ -98,7 +98,7 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
 def test_threads_that_wait_for_others_leave_their_core(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     command = [sys.executable, "-m", "octofold_training.cli", "student", "nowhere.toml"]
-    shown = environment | {"OMP_DISPLAY_ENV": "true"}  # which OpenMP prints when it is loaded
+    shown = environment | {"OMP_DISPLAY_ENV": "true"}  # OpenMP prints this when it is loaded
     done = subprocess.run(command, env=shown, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search("OMP_WAIT_POLICY ?= ?'PASSIVE'", done.stderr)
 

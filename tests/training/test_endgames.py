@@ -1,4 +1,4 @@
-"""`octofold-train endgame` makes the tables that are missing, and says what it made."""
+"""`octofold-train endgame` makes missing tables, and reports them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
 
 
 def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_terminal(tmp_path: Path) -> None:
-    described(tmp_path / "tables" / "five-32")  # takes long, and one table is enough
+    described(tmp_path / "tables" / "five-32")  # slow, and one table is enough
     program = OCTOFOLD.with_name("octofold-train")
     command = f"{program} endgame --five 32 --six 32 --out {tmp_path}/tables > {tmp_path}/made"
     screen = Screen("-c", command, program=Path("/bin/sh"))
@@ -52,7 +52,7 @@ def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_termina
 
 
 def described(table: Path, table_format: int = 4) -> None:
-    """Write a table that knows no position."""
+    """Write a table without positions."""
     formation, tile = table.name.split("-")
     description = {"format": table_format, "formation": formation, "largest": int(tile).bit_length() - 1}
     table.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Recipes: they fill options, and a wrong one says what is wrong where."""
+"""Recipes set options, and errors name the wrong key."""
 
 import re
 import tomllib

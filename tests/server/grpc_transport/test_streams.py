@@ -1,4 +1,4 @@
-"""One stream's own rules, without a channel: how far it reads ahead, and how it ends."""
+"""Rules of one stream, without a channel: how far it reads ahead, and how it ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.waiting import becomes_true
 
 
 class OneModel:
-    """As much of `Models` as admission uses: one model."""
+    """The part of `Models` that admission uses, with one model."""
 
     default = "fake"
 
@@ -40,10 +40,9 @@ class OneModel:
 
 
 class Wire:
-    """A call whose client's part is played by the test, with the methods of `WireCall`.
+    """Stands in for a `WireCall`; the test acts as the client.
 
-    `reads` tells whether the next message is asked for; a message that was sent stays on its way until
-    `let_go`.
+    `reads` is true while the stream waits for the next message. A sent message is in transit until `let_go`.
     """
 
     metadata: Metadata = ()
@@ -88,7 +87,7 @@ class Wire:
         self.on_message(message)
 
     def let_go(self, count: int = 1) -> list[int]:
-        """The ids of the next replies, which all arrive."""
+        """Let the next replies arrive; return their ids."""
         ids = []
         for _ in range(count):
             assert becomes_true(lambda: self.on_its_way is not None)
@@ -142,7 +141,7 @@ def test_a_client_that_never_reads_stops_being_read_itself(admission: Admission)
     for number in range(1, 5):
         wire.give(message(number, MAX_OPEN_BOARDS // 4))
     assert becomes_true(lambda: wire.on_its_way is not None)
-    assert not wire.reads  # all are answered, none is sent
+    assert not wire.reads  # all four messages are answered, but no answer has arrived
     assert wire.let_go() == [1]
     assert wire.reads
 
@@ -156,7 +155,7 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     wire.give(message(1, 3))
     wire.give(message(2, 3))
     admission.refuse()
-    wire.give(message(3, 3))  # it was on its way
+    wire.give(message(3, 3))  # in transit at the refusal
     backend.gate.set()
     assert wire.let_go(2) == [1, 2]
     ((code, details),) = wire.ends
@@ -254,7 +253,7 @@ def test_an_abandoned_stream_withdraws_its_boards_and_ends(
 
 def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
     class Leaving(Wire):
-        """Its client leaves between a message and the next read."""
+        """A call whose client leaves between a message and the next read."""
 
         def read(self) -> None:
             super().read()

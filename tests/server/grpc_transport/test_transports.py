@@ -1,4 +1,5 @@
-"""Calls without threads, over real connections: who may end them, what a mistake costs, and what is kept."""
+"""Calls without threads over real connections: how they end, effects of failures, and memory that is
+freed."""
 
 from __future__ import annotations
 

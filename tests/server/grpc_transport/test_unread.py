@@ -1,4 +1,4 @@
-"""Clients that do not read their replies: their calls and streams are cut off, and what they held is free."""
+"""Clients that do not read replies: the server ends their calls and streams and frees their memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(write_version: WriteVersion, start_server: Start) -> Start:
 
 
 def begin(connection: RawConnection, method: str, message: bytes) -> int:
-    """Begin a call, or a stream, with this message; its stream."""
+    """Begin a call or a stream with this message; return the number of its HTTP/2 stream."""
     stream = connection.begin(SERVICE + method)
     is_stream = method.startswith("Stream")
     connection.send(stream, message_start(len(message)) + message, end=not is_stream)
@@ -42,14 +42,14 @@ def begin(connection: RawConnection, method: str, message: bytes) -> int:
 
 
 def without_reading(server: ServerProcess, method: str, message: bytes) -> RawConnection:
-    """A connection without room for the answer to this message, which the server has begun."""
+    """Return a connection with no room for an answer that the server has begun to send."""
     while True:
         connection = RawConnection(server.target, stream_window=1000)
         replies, stream = connection.replies, begin(connection, method, message)
         wait_for(partial(replies.__contains__, stream))
         if not connection.ended:
             return connection
-        connection.close()  # on a busy machine, the message came too late
+        connection.close()  # the machine was too busy: the message came too late
 
 
 def boards(count: int) -> pb.NextMovesRequest:
@@ -107,7 +107,7 @@ def test_a_stream_that_never_reads_does_not_hold_the_drain(start: Start) -> None
 
 
 class Ended:
-    """A call whose reply of 1,000 bytes is not taken."""
+    """A call whose client does not read its reply of 1,000 bytes."""
 
     unread_bytes = 1000
     why = ""
@@ -121,13 +121,13 @@ def test_of_too_many_unread_replies_the_oldest_are_cut_off() -> None:
     unread = UnreadReplies(60, 3000, refusals, clock=iter(range(10)).__next__)
     calls: list[Any] = [Ended() for _ in range(5)]
     unread.look(calls)
-    assert not any(call.why for call in calls)  # they may just be on their way
+    assert not any(call.why for call in calls)  # these replies may be in transit
     unread.look(calls)
     assert [bool(call.why) for call in calls] == [True, True, False, False, False]
     assert refusals.counts() == {"UNAVAILABLE": 2}
 
 
-BOARDS = 250_000  # whose reply exceeds what sockets hold
+BOARDS = 250_000  # the reply exceeds the buffers of sockets
 TENSOR = {
     "name": "boards",
     "datatype": "UINT8",
@@ -139,7 +139,7 @@ ONE = {"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [1, 16], "dat
 
 
 def rest_client_of(port: int) -> socket.socket:
-    """Asks for a reply of several megabytes, and has little room for it."""
+    """Return a client that requests several megabytes and has little room for them."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     client.connect(("127.0.0.1", port))

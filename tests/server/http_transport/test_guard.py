@@ -1,4 +1,4 @@
-"""Requests that a browser sends: the server's own page may ask everything, pages of other sites nothing."""
+"""Requests from browsers: the server's own page may send any, pages of other sites none."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_site_whose_name_leads_to_loopback_reads_nothing(ask: Ask, server: Ser
     assert reply.status == 403
     assert f"takes no requests for the host '{host}'" in reply.json["error"]
     assert ask(server, "GET", path, Host="localhost").status == 200
-    assert ask(server, "GET", "/readyz", Host=host).status == 200  # a probe may come by any name
+    assert ask(server, "GET", "/readyz", Host=host).status == 200  # probes may use any host name
 
 
 def test_a_server_with_tokens_may_have_any_name(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The REST port and its clients: rude, slow or gone ones, limits, starting and stopping."""
+"""The REST port: hostile, slow and vanished clients, limits, start and stop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BODY = {"inputs": [described(data=BOARDS.tolist())]}
 
 @pytest.fixture(scope="module")
 def server(start_shared: Start) -> ServerProcess:
-    """A server process that gives bodies much time to arrive."""
+    """A server process with a long limit for the arrival of bodies."""
     return start_shared("--message-timeout", "3600", rest=True)
 
 
@@ -86,7 +86,7 @@ def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: ServerProcess)
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Whether the server has closed it; waits for that."""
+    """Wait for the end of the connection; return whether the server has closed it."""
     try:
         return client.recv(1) == b""
     except ConnectionError:
@@ -201,7 +201,7 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
         wait_for(lambda: ended() > 0)
         assert not alone.closed.is_set()
     silent += open_many(server.rest_port)
-    assert is_closed(silent[300])  # the first of them made room for the last
+    assert is_closed(silent[300])  # the first connection was closed for the last one
     for client in silent:
         client.close()
 
@@ -240,7 +240,7 @@ def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: ServeAll) -> 
         with suppress(ConnectionError):
             while part := client.recv(65_536):
                 taken += len(part)
-        assert taken < 40_000  # the moves alone, of more than a million bytes in all
+        assert taken < 40_000  # only the moves, without the rest of more than a million bytes
 
 
 def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
@@ -253,7 +253,7 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
     assert idle.getresponse().read() == b""
     outcomes: list[int] = []
     answered = threading.Semaphore(0)
-    sent_away = threading.Event()  # by a reply that ends its connection
+    sent_away = threading.Event()  # set by a reply that ends its connection
 
     def call_until_refused() -> None:
         body = json.dumps(BODY)
@@ -316,7 +316,7 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
 
 
 def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
-    """A connection that has begun a POST."""
+    """Return a connection that has begun a POST."""
     client = socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
     client.sendall(
         "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", "")).encode() + sent
@@ -354,7 +354,7 @@ def test_requests_of_a_client_that_reads_no_replies_are_not_kept(ask: Ask, serve
     unsent = memoryview(request * (25 * MIB // len(request)))
 
     def is_read(client: socket.socket) -> bool:
-        """Whether the server reads on before it has answered some other requests."""
+        """Return whether the server reads more before it has answered ten other requests."""
         for _ in range(10):
             if select.select([], [client], [], 0)[1]:
                 return True
@@ -364,7 +364,7 @@ def test_requests_of_a_client_that_reads_no_replies_are_not_kept(ask: Ask, serve
     with (
         at_most(server.process.pid, 10.0, 50 * MIB, "unread replies"),
         socket.create_connection(("127.0.0.1", server.rest_port)) as client,
-        suppress(ConnectionError),  # the server has ended it
+        suppress(ConnectionError),  # the server closes the connection
     ):
         client.setblocking(False)
         while unsent and is_read(client):

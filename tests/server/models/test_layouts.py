@@ -18,7 +18,7 @@ CORES = usable_cores()
 
 
 class Taking(FakeBackend):
-    """Says that a board takes so many seconds of a batch's time."""
+    """A backend that reports this time per board."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -28,7 +28,7 @@ class Taking(FakeBackend):
 
 
 class InStages(Taking):
-    """One whose second run takes what the first left undecided."""
+    """A backend that runs undecided boards a second time."""
 
     in_stages = True
 

@@ -1,4 +1,4 @@
-"""Versions that hold players: what is loaded, what is refused in one line, and that the others serve on."""
+"""Versions with players: loading, refusals in one line, and other versions that continue to serve."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     models.reload()
     assert models.index()[-1].reason == ON_DEMAND
     with pytest.raises(Unavailable, match="player is loading"):
-        models.resolve("player", "")  # a question about the model is no call
+        models.resolve("player", "")  # only a call loads a player
     assert models.index()[-1].reason == ON_DEMAND
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "", loads=True)
@@ -134,7 +134,7 @@ def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> Non
     write_player(repository, version=2, depth=3)
     models.reload()
     assert models.resolve("player", "").version == "2"
-    write_player(repository, version=3, speed=3)  # which it has no option for
+    write_player(repository, version=3, speed=3)  # the player has no option `speed`
     models.reload()
     assert models.resolve("player", "").version == "2"
     assert "unknown option" in reason(models, 3)
@@ -155,7 +155,7 @@ def test_a_call_without_a_version_loads_a_newer_player_and_the_older_network_ans
     models = models_of(repository)
     models.start()
     assert states(models) == {"both/1": "READY", "both/2": "UNLOADED", "network/1": "READY"}
-    assert models.resolve("both", "").version == "1"  # a question about the model is no call
+    assert models.resolve("both", "").version == "1"  # only a call loads a player
     assert models.index()[1].reason == ON_DEMAND
     assert models.resolve("both", "", loads=True).version == "1"
     wait_for(lambda: models.resolve("both", "", loads=True).version == "2")

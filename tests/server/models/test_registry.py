@@ -1,5 +1,5 @@
-"""The models of a repository: loading and unloading, what one version's failure does to the others, and what
-serves while something changes."""
+"""The models of a repository: loading, unloading, failures of one version beside others, and service during
+changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a model repository: what is a version, which cards are believed, which precision is chosen."""
+"""Reading a model repository: versions, valid cards, and the choice of the precision."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def card_offering(*precisions: Precision) -> Card:
 
 @contextmanager
 def somebody_else() -> Iterator[None]:
-    """Root may read every folder, so be nobody for a while."""
+    """Run the block as the user nobody, because root may read every folder."""
     user = os.geteuid()
     os.seteuid(user or 65534)
     try:
@@ -73,7 +73,7 @@ def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_
     assert "no version" not in caplog.text
     caplog.clear()
     fingerprint(tmp_path)
-    assert not caplog.text  # who watches the folder would tell it at every look
+    assert not caplog.text  # --watch would repeat the message at every look
 
 
 def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
     for version in ("a/1", "lost+found/1", "z/2"):
         (tmp_path / version).mkdir(parents=True)
     tmp_path.chmod(0o755)
-    monkeypatch.chdir(tmp_path)  # nobody may not pass through the folders above
+    monkeypatch.chdir(tmp_path)  # the user nobody may not enter the parent folders
     (tmp_path / "lost+found").chmod(0)
     with somebody_else():
         found = [(folder.name, folder.version) for folder in find_versions(Path())]
@@ -121,7 +121,7 @@ def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Pa
 
 
 def with_tables(content: bytes) -> GraphFile:
-    """A graph that keeps a tensor of that content in the file `tables.bin`."""
+    """Return a graph with a tensor in the file `tables.bin`."""
     tables = ListedFile(file="tables.bin", sha256=hashlib.sha256(content).hexdigest())
     return GraphFile(file="model.onnx", sha256="", tensors={"tables": tables})
 
@@ -132,14 +132,14 @@ def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
     path.write_bytes(values.tobytes())
     file = with_tables(values.tobytes())
     tensors = read_tensors(tmp_path, file)
-    path.write_bytes(bytes(12))  # what has been read is ours
+    path.write_bytes(bytes(12))  # the tensors do not depend on the file
     assert tensors["tables"].tolist() == values.tolist()
     with pytest.raises(ModelError, match=r"tables\.bin does not match the card"):
         read_tensors(tmp_path, file)
 
 
 def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
-    values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half
+    values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half pieces
     path = tmp_path / "tables.bin"
     path.write_bytes(values.tobytes())
     tensors = read_tensors(tmp_path, with_tables(values.tobytes()))
@@ -149,7 +149,7 @@ def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
 def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: WriteVersion) -> None:
     path = write_version()
     with (path / "card.json").open("ab") as card:
-        card.truncate(MAX_CARD_BYTES + 1)  # it takes no space on the disk
+        card.truncate(MAX_CARD_BYTES + 1)  # a sparse file, which uses no disk space
     with pytest.raises(
         ModelError, match=f"card.json cannot be read: it has more than {MAX_CARD_BYTES} bytes"
     ):

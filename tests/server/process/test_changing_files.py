@@ -1,4 +1,5 @@
-"""Files of the repository that change, or are no files, while a server reads them: it goes on serving."""
+"""Files of the repository that change, or are not regular files, while a server reads them: it continues to
+serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM while calls and streams are at work: what was accepted is answered, and the server ends."""
+"""SIGTERM during calls and streams: accepted requests are answered, and the server ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOVES = fake_moves(BOARDS).moves.tobytes()
 
 
 class Callers:
-    """Clients that call until they are refused, and one that watches health until it hears of the end."""
+    """Clients that call until they are refused, and one that watches health until NOT_SERVING."""
 
     def __init__(self, target: str) -> None:
         self.outcomes: list[object] = []
@@ -82,7 +82,7 @@ class Callers:
             except grpc.RpcError as error:
                 self.outcomes.append(error.code())
             finally:
-                for _ in range(9):  # lets the thread that sends find the end of the call
+                for _ in range(9):  # lets the sending thread notice the end of the call
                     room.release()
 
     def _watch(self) -> None:

@@ -1,4 +1,4 @@
-"""What a server process reports while it loads, serves and stops, and how it ends meanwhile."""
+"""A server process that loads, serves and stops: its reports, and its end at any time."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_th
 
 
 def touched_again(file: Path) -> None:
-    """Returns once the file is younger than it is now."""
+    """Wait until the file is modified."""
     before = file.stat().st_mtime_ns
     wait_for(lambda: file.exists() and file.stat().st_mtime_ns > before)
 
@@ -116,7 +116,7 @@ def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_s
     server = start_server("--ready-file", str(file), "--grace", "3600")
     touched_again(file)
     server.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: not file.exists())  # although it serves on
+    wait_for(lambda: not file.exists())  # although it still serves
     assert server.process.poll() is None
     server.process.send_signal(signal.SIGTERM)
     assert server.wait() == 0

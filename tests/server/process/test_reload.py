@@ -1,4 +1,5 @@
-"""A server process whose models change while it is being called: by signal, by watching, for good and ill."""
+"""A server process whose models change during calls: by a signal or a watch, with valid and invalid
+versions."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ NOT_READ = "cannot read the model repository"
 
 
 def mark(version: int) -> float:
-    """Below a quarter, and exact as a float32."""
+    """Return a probability that identifies a version: below a quarter, and exact as a float32."""
     return version / 4096
 
 
 @pytest.fixture
 def graph_of(graph: bytes) -> Callable[[int], bytes]:
-    """The tiny graph, whose probabilities but the largest are `mark` of its version, that is who answers."""
+    """A function that returns the tiny graph with `mark(version)` as all probabilities but the largest."""
 
     def of(version: int) -> bytes:
         model = onnx.load_from_string(graph)
@@ -53,7 +54,7 @@ def graph_of(graph: bytes) -> Callable[[int], bytes]:
 
 @pytest.fixture
 def publish(write_version: WriteVersion, graph_of: Callable[[int], bytes]) -> Callable[..., None]:
-    """Write a version beside its place and rename it there, as the exporter does."""
+    """A function that writes a version beside its place and renames it, as the exporter does."""
 
     def publish(version: int, model: bytes | None = None, damage: bytes = b"") -> None:
         folder = write_version(version=version, model=model or graph_of(version), beside=True)
@@ -78,7 +79,7 @@ def is_ready(stub: OctofoldServiceStub, version: int) -> bool:
 
 
 class Load:
-    """Callers of all kinds that go on until told to stop, and keep what was wrong with any answer."""
+    """Callers of all kinds that call until a test stops them, and record wrong answers."""
 
     def __init__(self, target: str) -> None:
         self.wrong: list[object] = []
@@ -110,7 +111,7 @@ class Load:
                 self.wrong.append(error)
 
     def _check(self, version: str, probabilities: np.ndarray, boards: int) -> None:
-        """The smallest probability of every board is the mark of the version that it names."""
+        """Record an answer as wrong unless the smallest probability of every board is the version's mark."""
         self.answered += 1
         self.seen.add(version)
         if probabilities.reshape(-1, 4).min(axis=1).tolist() != [mark(int(version))] * boards:
@@ -197,4 +198,4 @@ def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back
         reasons = [
             line.partition("not reloaded: ")[2] for line in server.log.splitlines() if NOT_READ in line
         ]
-        assert len(reasons) == len(set(reasons))  # a look may have found half of a folder that went away
+        assert len(reasons) == len(set(reasons))  # a look may have seen a partly removed folder

@@ -1,4 +1,4 @@
-"""octofold-serve as a process: its first words, the version that answers, a Unix socket, a full disk."""
+"""octofold-serve as a process: its first output, the version that answers, a Unix socket, a full disk."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_log_on_a_full_disk_does_not_keep_the_server_from_serving(
 
 @pytest.fixture
 def host() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket must be short
         yield f"unix:{folder}/o.sock"
 
 

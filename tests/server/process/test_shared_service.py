@@ -1,4 +1,4 @@
-"""The parts of several processes as one service: their page of metrics, and changes of models at once."""
+"""Several processes as one service: combined metrics, and simultaneous changes of models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: P
 
 
 class OneModel:
-    """As much of `Models` as loading uses: one model. Its first change waits for that of another process."""
+    """The part of `Models` that loading uses, with one model. Its first change waits for another process."""
 
     def __init__(self, both_change: threading.Barrier) -> None:
         self.is_loaded = True

@@ -1,4 +1,5 @@
-"""Several processes on one port: one service for callers and operators, whichever of them dies or starts."""
+"""Several processes on one port are one service for callers and operators, even if a process dies or
+starts."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ SERVING = "serving on 127.0.0.1"
 
 
 def ask_for_a_move(server: ServerProcess) -> str:
-    """The version that answers, on a connection of its own."""
+    """Return the version that answers on a new connection."""
 
     def ask(channel: grpc.Channel) -> str:
         return str(OctofoldServiceStub(channel).NextMove(BOARD, timeout=100).version)
@@ -68,17 +69,17 @@ def test_two_processes_share_the_lanes_and_are_one_service_that_outlives_one_of_
 
     for _ in range(24):
         assert ask_for_a_move(server) == "1"
-    for _ in range(4):  # whichever process is asked
+    for _ in range(4):  # any process may answer
         assert metric(ask(server, "GET", "/metrics").body.decode(), "nv_inference_count") == 24
 
-    # Loading by RPC, to one of them, reaches both.
+    # A load request to one process reaches both.
     shutil.copytree(tmp_path / "models" / "tiny" / "1", tmp_path / "models" / "tiny" / "2")
     card = tmp_path / "models" / "tiny" / "2" / "card.json"
     card.write_text(card.read_text().replace('"version": 1', '"version": 2'))
     load(server)
     assert {ask_for_a_move(server) for _ in range(12)} == {"2"}
 
-    # What one says about a model that is none, the caller hears.
+    # The caller gets the error about an unknown model.
     with pytest.raises(grpc.RpcError, match="the model repository has no version"):
         load(server, "none")
 
@@ -117,7 +118,7 @@ def test_a_process_whose_parent_was_killed_ends(write_version: WriteVersion, sta
 
 @contextmanager
 def one_killed(server: ServerProcess) -> Iterator[None]:
-    """Kill one of the processes before the block; behind it, another has taken its place."""
+    """Kill a process before the block; after the block, wait until another has replaced it."""
     ready = server.log.count(SERVING)
     victim = members(server)[0]
     victim.kill()
@@ -134,7 +135,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Path:
-    """A repository of tiny/1."""
+    """A repository with tiny/1."""
     folder = tmp_path_factory.mktemp("models")
     write_model(folder, graph)
     return folder
@@ -142,7 +143,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, models: Path, gate: Gate) -> Iterator[ServerProcess]:
-    """Two processes with a REST port and a long folder for temporary files; each test leaves as many."""
+    """Two processes with a REST port and a long temporary path. Each test leaves two running."""
     with (
         server_starter(tmp_path_factory.mktemp("server"), models) as start,
         pytest.MonkeyPatch.context() as monkeypatch,

@@ -1,4 +1,4 @@
-"""A server whose gRPC has failed or is stuck: it says so, takes no more callers, and ends."""
+"""A server whose gRPC has failed or is stuck reports it, refuses calls, and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
 def readiness(port: int) -> int:
-    """The status of /readyz; 0 when nobody answers."""
+    """Return the status of /readyz; 0 if no server answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as reply:
             return int(reply.status)

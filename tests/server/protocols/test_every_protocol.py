@@ -1,5 +1,5 @@
-"""The same boards by every protocol of one server, to every kind of model: all give the answers of the graph
-itself, or of the player."""
+"""Every protocol of one server gives, for every kind of model, the answers of the graph or the player
+itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.valued_graphs import valued
 
 COUNT = 120
 WORTH = np.linspace(-1, 1, 16, dtype=np.float32)
-"""Of each exponent, for the value head."""
+"""Value of each exponent, for the value head."""
 DTYPES = {"INT8": "i1", "FP32": "<f4", "UINT8": "u1", "BOOL": "?", "INT64": "<i8"}
 OF_OCTOFOLD_V1 = {
     "move": ("moves", "i1", ()),
@@ -38,7 +38,7 @@ OF_OCTOFOLD_V1 = {
     "positions": ("positions", "<i8", ()),
     "value": ("value", "<f4", ()),
 }
-"""For each output, its field in NextMovesResponse, and how that is packed. `legal` is not among them."""
+"""The field of NextMovesResponse for each output, its type and its shape. `legal` has no field."""
 EVERYTHING: dict[str, Any] = {
     "with_probabilities": True,
     "with_votes": True,
@@ -69,7 +69,7 @@ def boards() -> Boards:
 
 @pytest.fixture(scope="module")
 def expected(boards: Boards, small_model: bytes) -> Mapping[str, Answers]:
-    """What each model says without a server, board by board."""
+    """The answers of each model without a server, board by board."""
     found = {}
     for name, model in (("network", small_model), ("valued", valued(small_model, WORTH))):
         session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -142,7 +142,7 @@ def _tensors(response: oip.ModelInferResponse) -> Answers:
 
 
 class Caller:
-    """Asks one model about boards; each method is a protocol."""
+    """Gets the answers of one model; each method uses one protocol."""
 
     def __init__(self, server: ServerProcess, channel: grpc.Channel, model: str) -> None:
         self.port = server.rest_port
@@ -189,7 +189,7 @@ class Caller:
         return self._rest(boards, {"parameters": {"binary_data_size": boards.size}}, boards.tobytes())
 
     def address(self, boards: Boards) -> Answers:
-        """/move, which has one board in its address."""
+        """Use `/move`, with one board in the address."""
         words = []
         for board in boards:
             cells = "".join(f"{cell:x}" for cell in board)
@@ -246,7 +246,7 @@ PROTOCOLS: dict[Callable[[Caller, Boards], Answers], frozenset[str]] = {
     Caller.rest_binary: frozenset(),
     Caller.address: frozenset({"legal", "probabilities", "votes", "values", "depth", "positions", "value"}),
 }
-"""The protocols, and the outputs that each has no place for."""
+"""The protocols, each with the outputs that it cannot carry."""
 
 
 @pytest.mark.parametrize("model", ["network", "valued", "player"])

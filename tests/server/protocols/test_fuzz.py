@@ -1,5 +1,5 @@
-"""Bytes that nobody meant as a request, for every RPC and every REST route: each is answered, none with
-INTERNAL, and the server goes on.
+"""Random bytes for every RPC and every REST route: each is answered, none with INTERNAL, and the server
+continues.
 
 For fifty times as many cases, and other ones at each run:
 OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
@@ -35,7 +35,7 @@ from support.servers import ServerProcess, Start
 
 
 def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[tuple[grpc.StatusCode, str]]:
-    """What the calls, or the one stream, end with."""
+    """Return the statuses of the calls, or of the one stream."""
     stream = method.rpartition("/")[2] in ("StreamNextMoves", "ModelStreamInfer")
     ends: list[Any] = []
     if stream:
@@ -47,7 +47,7 @@ def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list
         for first in range(0, len(messages), AT_ONCE):
             begun = [unary.future(message, timeout=60) for message in messages[first : first + AT_ONCE]]
             for one in begun:
-                one.code()  # waits for the end
+                one.code()  # waits for the end of the call
             ends += begun
     return [(end.code(), end.details()) for end in ends]
 
@@ -114,7 +114,7 @@ def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_bla
 
 
 def mutated_path(source: random.Random, route: str) -> str:
-    """A path that http.client sends: no controls, no spaces."""
+    """Return a mutated path that http.client can send: no control characters, no spaces."""
     path = mutant(source, [route.encode()]).decode("latin-1")
     return "/" + "".join(letter for letter in path if "!" <= letter <= "~").lstrip("/")
 

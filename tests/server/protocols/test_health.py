@@ -1,4 +1,4 @@
-"""Health over a real connection: who is told what and when, and what watching costs."""
+"""Health over a real connection: answers, updates of watches, and their cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_model_is_ready_when_it_is_and_the_service_is() -> None:
         return [health.status(name) for name in names]
 
     health.set_model("model", True)
-    health.set_model("service", False)  # the name of a service is not a model's to take
+    health.set_model("service", False)  # a model cannot take the name of a service
     assert statuses("", "service", "model") == [NOT_READY] * 3
     health.serve()
     assert statuses("", "service", "model") == [READY] * 3
@@ -68,7 +68,7 @@ def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_h
 def test_who_watches_hears_of_changes_only_and_of_the_latest(server: Served, stub: HealthCalls) -> None:
     watches = [stub.Watch(asked(name), timeout=30) for name in ("", SERVICE, "fake")]
     assert [next(watch).status for watch in watches] == [READY] * 3
-    server.parts.health.set_model("another", True)  # changes nothing for any of them
+    server.parts.health.set_model("another", True)  # changes none of the watched names
     server.parts.health.set_model("fake", False)
     assert next(watches[2]).status == NOT_READY
     server.parts.health.set_model("another", False)

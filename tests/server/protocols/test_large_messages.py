@@ -1,5 +1,5 @@
-"""The largest messages that the server takes, in every shape that their types allow: each is answered, and
-none costs more time or memory than its size explains."""
+"""The largest accepted messages, in every form that their types allow: each is answered, with time and memory
+in proportion to its size."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from support.spending import at_most
 
 SIZE = 8 * 2**20 - 4096
 CPU_SECONDS = 0.4
-"""Ten times what any of these messages takes, gRPC's own work included, and a tenth of what one took that was
-decoded before its fields were counted."""
+"""CPU time per message: ten times the cost of any of these messages, with gRPC's work, and a tenth of the
+cost if fields are decoded before they are counted."""
 MEMORY_BYTES = 20 * SIZE
-"""gRPC and Python hold a message several times over on its way."""
+"""Maximum memory of a message: gRPC and Python hold several copies of it."""
 
 LENGTH_DELIMITED = 2
 EMPTY = {
@@ -37,7 +37,7 @@ SERVICES = (
 )
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 STREAMED = ("unknown fields", "long id")
-"""Shapes for ModelStreamInfer, which decodes its messages as ModelInfer does, and sends the id back."""
+"""Names of the shapes that are also sent to ModelStreamInfer."""
 
 
 def varint(number: int) -> bytes:
@@ -57,7 +57,8 @@ def filled(unit: bytes) -> bytes:
 
 
 def shapes(message: Descriptor) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of messages of this type, each filled with one field of it or of a message in it."""
+    """Yield names and bytes of messages of this type, each filled with one field of it or of a nested
+    message."""
     yield "unknown fields", filled(tagged(UNKNOWN_FIELD, b""))
     yield "unknown groups", filled(varint(UNKNOWN_FIELD << 3 | 3) + varint(UNKNOWN_FIELD << 3 | 4))
     for field in message.fields:
@@ -79,7 +80,7 @@ def shapes(message: Descriptor) -> Iterator[tuple[str, bytes]]:
 
 
 def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[None]:
-    """A block in which the server has to answer one message."""
+    """Check the cost of a block in which the server answers one message."""
     return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
 
 
@@ -87,7 +88,7 @@ def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[N
 def server(start_shared: Start) -> ServerProcess:
     server = start_shared("--lanes", "1", "--max-boards", str(SIZE // 16), rest=True)
     with grpc.insecure_channel(server.target) as channel:
-        for method in METHODS:  # what a first call alone does is not the cost of its message
+        for method in METHODS:  # first calls do extra work
             end_of(channel, path_of(method), b"")
     return server
 
@@ -97,7 +98,7 @@ def path_of(method: MethodDescriptor) -> str:
 
 
 def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:
-    """What a call, or a stream, of this one message ends with."""
+    """Return the status of a call or a stream with only this message."""
     try:
         list(raw_stream(channel, method)(iter([message]), timeout=60))
     except grpc.RpcError as error:
@@ -112,7 +113,7 @@ def test_no_shape_of_a_message_costs_more_than_its_size(
     name = path_of(method)
     refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
     if method.server_streaming:
-        refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
+        refusals.add(grpc.StatusCode.OK)  # the stream's reply contains the refusal
     with grpc.insecure_channel(server.target) as channel:
         for shape, message in shapes(method.input_type):
             if method.name == "ModelStreamInfer" and shape not in STREAMED:

@@ -1,4 +1,4 @@
-"""Boards on the wire, and the RPCs over a real channel: replies, statuses, and what never runs."""
+"""Encoded boards, and RPCs over a real channel: replies, statuses, and calls that never run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ async def hold(stub: Any, backend: RecordingBackend) -> asyncio.Task[pb.NextMove
 
 
 async def queued(stub: Any) -> None:
-    """Return once the server has read what was sent before: a later call on that connection is answered."""
+    """Wait until the server has read earlier messages, that is, until it has answered a later call on the
+    connection."""
     for _ in range(3):
         await stub.ListModels(pb.ListModelsRequest())
 
@@ -54,7 +55,7 @@ async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backen
 
 async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
-        over = np.zeros((1, 16), np.uint8)  # what the fake calls over
+        over = np.zeros((1, 16), np.uint8)  # the fake backend treats an empty board as finished
         reply = await stub.NextMove(pb.NextMoveRequest(board=over[0].tolist()))
         assert reply.game_over
         assert reply.direction == pb.DIRECTION_UNSPECIFIED
@@ -162,7 +163,7 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await stub.NextMoves(packed(BOARDS), timeout=0.2)
         assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        await queued(stub)  # the server has been told, or knows it itself
+        await queued(stub)  # the server knows that the deadline has passed
         backend.gate.set()
         await holding
         await stub.NextMoves(packed(BOARDS[:3]))

@@ -1,4 +1,4 @@
-"""A player behind every protocol: equal answers, limits of a search, and what a caller can ask for."""
+"""A player behind every protocol: equal answers, limits of a search, and options of a call."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
 
 def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.Channel) -> None:
     asked = pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist())
-    for seconds in (3, 10, 30):  # a tenth of it must do for all but the search
+    for seconds in (3, 10, 30):  # a tenth of the deadline must suffice for all but the search
         try:
             answer = OctofoldServiceStub(channel).NextMove(asked, timeout=seconds)
             break
@@ -132,7 +132,7 @@ def test_a_deadline_ends_a_search_with_the_deepest_finished_move(channel: grpc.C
 
 def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, channel: grpc.Channel) -> None:
     stub = OctofoldServiceStub(channel)
-    for _ in range(5):  # more than there are lanes, and none ends by itself
+    for _ in range(5):  # more searches than lanes; none ends by itself
         leaving = stub.NextMove.future(pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist()))
         wait_for(lambda: open_calls(server) == 1)
         leaving.cancel()

@@ -1,4 +1,4 @@
-"""Reflection over a real connection: both versions, and streams that say nothing or are not read."""
+"""Reflection over a real connection: both versions, and streams that send nothing or are not read."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def test_streams_too_many_are_refused_and_other_calls_go_on(
         for number in range(UNREAD_STREAMS):
             stream = connection.begin(f"/{VERSIONS[0]}/ServerReflectionInfo")
             done = connection.send(stream, sent)
-            # A stream too many may be refused before its message is sent.
+            # A stream beyond the limit may be refused before its message is sent.
             assert done == len(sent) or (number >= MAX_STREAMS and done == 0)
-        wait_for(lambda: len(connection.replies) == UNREAD_STREAMS)  # the server answers each of them
-        if transport == "direct":  # the native code packs the words of a status
+        wait_for(lambda: len(connection.replies) == UNREAD_STREAMS)  # the server answers every stream
+        if transport == "direct":  # the native transport compresses status messages
             assert connection.wait_for_ends(UNREAD_STREAMS - MAX_STREAMS)
             assert b"streams of reflection are open" in b"".join(connection.replies.values())
         with pytest.raises(grpc.RpcError) as failure:

@@ -19,7 +19,7 @@ from support.servers import Ask, ServerProcess, server_starter, write_model
 from support.valued_graphs import valued
 
 WORTH = np.array([0, 0.5, 2, -1, 3, 4, 5, 6], np.float32)
-"""Of each exponent. The value of a board is their sum; with a larger tile it cannot be computed."""
+"""Value of each exponent. The value of a board is their sum; with a larger tile, it cannot be computed."""
 BOARDS = np.random.default_rng(3).integers(0, 5, (5, 16), dtype=np.uint8)
 VALUES = WORTH[BOARDS].sum(axis=1).tolist()
 TOO_LARGE = np.full((1, 16), 9, np.uint8)

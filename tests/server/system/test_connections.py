@@ -1,4 +1,4 @@
-"""Which connections of a process end when they are silent or too many."""
+"""The server closes connections that are silent for too long, and some when there are too many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pairs() -> Iterator[tuple[int, list[Pair]]]:
-    """A port, and connections to it, three of one address and one of another: the client's end, and ours."""
+    """A port, and four connections to it as pairs of client's and server's end, three from one address and
+    one from another."""
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         found = []

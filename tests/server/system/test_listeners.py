@@ -1,4 +1,4 @@
-"""A host with several addresses: the server listens on the same port of each that this machine has."""
+"""A host name with several addresses: the server listens on the same port of all that this machine has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from octofold_server.system.sockets import StartupError, listeners_on
 
 
 def addresses(*found: str) -> Any:
-    """A resolver that finds these addresses."""
+    """Return a resolver that finds these addresses."""
     return lambda _host, port, **_: [(0, 0, 0, "", (address, port)) for address in found]
 
 

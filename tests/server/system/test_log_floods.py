@@ -1,5 +1,4 @@
-"""Nobody who reaches a port can fill the disk through the log, or write in it what looks like the server's
-own words."""
+"""Clients cannot fill the disk through the log, or write text into it that looks like the server's own."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def server(form: str, write_version: WriteVersion, start_server: Start, tmp_path
 
 
 def left_out(log: str) -> int:
-    """How many lines the log says that it left out."""
+    """Return the number of lines that the log reports as omitted."""
     return sum(int(count) for count in re.findall(r"omitted (\d+) similar lines", log))
 
 

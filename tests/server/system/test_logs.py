@@ -1,4 +1,4 @@
-"""The log: what its lines look like, and that failures can be found by the id that their caller was told."""
+"""The format of log lines, and failures that can be found by the request id in the caller's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that change: what is read again, what stays in force, and what the log says of it."""
+"""Changed files are read again, invalid ones leave the old content in force, and the log reports both."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(tmp_path: Path) -> Number:
 
 
 def look(number: Reread[int], clock: Clock, seconds: float = 1.0) -> int:
-    """What is in force after a look now, and another one in so many seconds."""
+    """Look now and again after some seconds; return the content in force."""
     number.look()
     clock.now += seconds
     number.look()
@@ -90,7 +90,7 @@ def test_what_cannot_be_used_is_logged_once_and_the_last_good_content_stays(
 
 def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number, clock: Clock) -> None:
     number = Reread([read.path], read, clock)
-    for text in ("", "2", "22"):  # a shell leaves it empty until a command writes something
+    for text in ("", "2", "22"):  # a shell creates the file empty before a command writes to it
         read.path.write_text(text, encoding="utf-8")
         assert look(number, clock, 0.9) == 1
     assert read.reads == 1

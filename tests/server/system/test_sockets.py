@@ -1,4 +1,4 @@
-"""Where the server makes its own sockets when not every folder can be written."""
+"""The folder of the server's own sockets if some folders are not writable."""
 
 from __future__ import annotations
 

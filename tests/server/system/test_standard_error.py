@@ -1,4 +1,4 @@
-"""Where the server writes its log may be closed, may go away, and is where a crash is told."""
+"""The server's standard error may be closed or disappear, and receives the report of a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Command = tuple[list[str], Callable[[], grpc.Channel]]
 
 @pytest.fixture
 def command(tmp_path: Path, write_version: WriteVersion) -> Command:
-    """A server's arguments, and how to make a channel to it."""
+    """The arguments of a server, and a function that makes a channel to it."""
     write_version()
     port_file = tmp_path / "port"
     command = ["--port", "0", "--grace", "0", "--models", str(tmp_path / "models")]

@@ -1,4 +1,4 @@
-"""`/metrics`: what a Prometheus parser reads from it is what clients saw, whichever protocol they used."""
+"""A Prometheus parser reads from `/metrics` exactly what clients saw, whichever protocol they used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get(server: HasRest, path: str) -> str:
 
 
 def scrape(server: HasRest) -> dict[Key, float]:
-    """Every sample, by name and labels. The parser writes _total behind counters of other names."""
+    """Return every sample, by name and labels. The parser appends _total to names of counters."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(get(server, "/metrics"))
@@ -165,21 +165,21 @@ def test_processes_add_up_but_for_what_is_no_sum() -> None:
     counts = {'octofold_failures_total{code="A"}': 4, 'octofold_failures_total{code="B"}': 0.5}
     total = summed([first, second, first])
     assert [family.samples for family in total] == [counts, {"octofold_ready": 1}]
-    assert counters_of(total) == total[:1]  # what stays when a process ends
+    assert counters_of(total) == total[:1]  # counters stay when a process ends
 
 
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "dashboard.json"
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """The title and the query of every target."""
+    """Yield the title and the query of every target of the dashboard."""
     for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
 
 
 def selectors(query: Any) -> Iterator[promql.VectorSelector]:
-    """The series that a query asks for."""
+    """Yield the selectors of a query."""
     match query:
         case promql.VectorSelector():
             yield query

@@ -1,4 +1,4 @@
-"""Spans at a real collector: whose trace they are part of, how they are nested, what they last."""
+"""Spans at a real collector: their trace, nesting and duration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that it is sent."""
+    """Keeps the spans that it receives."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -107,7 +107,7 @@ def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
     write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_version()
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "86400")
         server = start_server("--tracing")

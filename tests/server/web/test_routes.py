@@ -1,4 +1,4 @@
-"""The page's files and questions: types, caches, the security policy, tokens, bad input, plain moves."""
+"""The routes of the page: types, caches, the security policy, tokens, bad input, plain moves."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path,
 def test_a_search_for_results_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         add_result(tmp_path / f"result-{number}", number)
-    assert len(Results(tmp_path, max_folders=6).list()) == 5  # and the folder itself
+    assert len(Results(tmp_path, max_folders=6).list()) == 5  # the sixth folder is the root
     monkeypatch.setattr("octofold_server.web.results.MAX_ENTRIES", 4)
     assert len(Results(tmp_path).list()) == 4
 

@@ -1,4 +1,4 @@
-"""The page looks at single views only of models whose second copy is small."""
+"""The page shows single views only for models with small files."""
 
 import os
 from pathlib import Path

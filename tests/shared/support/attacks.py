@@ -31,7 +31,7 @@ from support.http2_frames import (
 
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 STEP_SECONDS = 1.0
-"""Time after which a blocked write checks whether the flood is over."""
+"""Interval at which a blocked write checks whether the flood is over."""
 
 _HEAD = header_block(
     [
@@ -55,12 +55,12 @@ def answer_to(sent: bytes, target: tuple[str, int]) -> bytes:
             return b"".join(iter(lambda: client.recv(65_536), b""))
         except TimeoutError:
             raise
-        except OSError:  # that it is reset, or that it is no longer connected, which is no ConnectionError
+        except OSError:  # a reset, or "not connected", which is not a ConnectionError
             return b""
 
 
 Attack = Callable[[int], bytes]
-"""Makes the frames of a call on a stream."""
+"""A function that makes the frames of a call on a stream."""
 
 
 def compressed_headers(stream: int) -> bytes:
@@ -80,7 +80,7 @@ def rapid_resets(stream: int) -> bytes:
 
 
 def priorities(stream: int) -> bytes:
-    """Frames that no window bounds and that cost their sender less than the server."""
+    """Return frames that no flow control limits and that cost the server more than their sender."""
     return frame(PRIORITY, 0, stream, struct.pack(">IB", 0, 16)) * 50
 
 

@@ -21,15 +21,16 @@ PROGRAMS = (
     "google-chrome",
     "google-chrome-stable",
 )
-"""The first, which draws no window, takes two thirds of the CPU time of the others."""
+"""Names of Chromium's program. The first one draws no window and takes two thirds of the CPU time of the
+others."""
 FLAGS = ("--no-sandbox", "--in-process-gpu", "--use-gl=disabled", "--num-raster-threads=1")
-"""Without a process that only draws, a visit takes a tenth less CPU time and two thirds of the time. The
-thread in its place must not load Vulkan: that changes the environment while other threads read it."""
+"""Flags that save a separate process for drawing: a visit takes a tenth less CPU time and two thirds of the
+time. The drawing thread must not load Vulkan, which changes the environment while other threads read it."""
 DESKTOP: ViewportSize = {"width": 1600, "height": 1000}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 TOKEN_KEY = "octofold.token"
 PATIENCE_MS = 60_000
-"""What a test waits for comes at some time; how long it takes says how busy the machine is."""
+"""Timeout of waits, long enough for a busy machine."""
 
 SIZES = {"laptop": (1280, 720), "tablet": (820, 1180), "phone": (390, 844)}
 AXE = files("axe_playwright_python") / "axe.min.js"
@@ -96,10 +97,10 @@ class Visit:
         return lines
 
     def misfits(self, looked_at: Collection[str] = ("phone",)) -> list[str]:
-        """Which screens of `SIZES` the page is too wide for, and what axe finds on some: on the phone,
-        which comes last, in both themes, else in one."""
+        """Return the screens of `SIZES` for which the page is too wide, and problems that axe finds: on the
+        phone, which comes last, in both themes, on others in one."""
         found = []
-        self.page.emulate_media(reduced_motion="reduce")  # else tiles are seen on their way to where they fit
+        self.page.emulate_media(reduced_motion="reduce")  # otherwise, moving tiles would be measured
         for size, (width, _) in SIZES.items():
             self.page.set_viewport_size(viewport(size))
             self.page.emulate_media(color_scheme="dark" if size == "tablet" else "light")
@@ -119,12 +120,12 @@ class Visit:
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
     def is_seen(self, element: Locator) -> bool:
-        """Return whether the whole element is on the screen."""
+        """Return whether the complete element is on the screen."""
         box = element.bounding_box()
         return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= self.run("innerHeight")
 
     def settle(self) -> None:
-        """Let the page do all that it can do without another answer, and draw it."""
+        """Let the page finish and draw everything that needs no further answer."""
         self.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
 

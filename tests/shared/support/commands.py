@@ -23,7 +23,7 @@ class Command:
         stdin: str = "",
         packages: Path | None = None,
     ) -> None:
-        """Start it in this folder, with the packages of another one."""
+        """Start octofold in `folder`, with packages from another folder."""
         self.arguments = [str(argument) for argument in arguments]
         environment = dict(os.environ) | ({"PYTHONPATH": str(packages)} if packages else {})
         self._streams = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(3)]  # noqa: SIM115
@@ -42,18 +42,18 @@ class Command:
 
     @property
     def errors(self) -> str:
-        """The text that it has written to standard error so far."""
-        return self._read(2).decode(errors="replace")  # which may end in the middle of a character
+        """The standard error so far."""
+        return self._read(2).decode(errors="replace")  # the text may end in the middle of a character
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for its end. Return its standard output and standard error."""
+        """Wait for the end of the process. Return its standard output and standard error."""
         self.wait(timeout)
         written = self._read(1).decode(), self._read(2).decode()
         self.close()
         return written
 
     def close(self) -> None:
-        """End it if it is running, and discard its output."""
+        """End the process if it is running, and discard its output."""
         self.kill()
         self.wait()
         for stream in self._streams:
@@ -71,7 +71,7 @@ def octofold(
     timeout: float = 100,
     packages: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Return what the command does in this folder, with the packages of another one.
+    """Run the command in this folder, with packages from another folder, and return its result.
 
     Raises:
         subprocess.TimeoutExpired: It took longer.

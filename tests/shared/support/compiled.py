@@ -42,12 +42,12 @@ def networks() -> None:
     pool.advance(moves, moves)
     TensorTeacher(network, torch.device("cpu")).action_values(torch.from_numpy(BOARD))
     NTupleSearch(network, 1, (), 1).prepare()
-    network.values.setflags(write=False)  # as a server maps them, which is another type to numba
+    network.values.setflags(write=False)  # mapped like in a server; numba compiles other code for this type
     NTupleSearch(network, 1, (), 1).prepare()
 
 
 if __name__ == "__main__":
-    # These two share hardly a function: numba does not lock the files in which it keeps the results.
+    # These two share hardly any function, because numba does not lock the files of its cache.
     processes = [multiprocessing.Process(target=each) for each in (searches, networks)]
     for process in processes:
         process.start()

@@ -88,7 +88,7 @@ class Envoy:
         try:
             self._ask("/ready")
             return len(self._listeners()) == 2
-        except OSError:  # not yet; its listeners are there before it has heard of its servers
+        except OSError:  # not yet: Envoy listens before it knows its servers
             return False
 
     def _listeners(self) -> dict[str, str]:

@@ -26,7 +26,7 @@ class FakeAnswers(NamedTuple):
 
 
 def fake_moves(boards: NDArray[np.uint8]) -> FakeAnswers:
-    """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes and the only legal one.
+    """Return answers for boards [N, 16]: the sum modulo 4 is the only legal move and has all votes.
 
     An empty board is over.
     """
@@ -73,7 +73,7 @@ class SlowBackend(FakeBackend):
 
 
 class RecordingBackend(FakeBackend):
-    """Answers with `fake_moves`, records every batch and what it asks for, can be stopped and made to fail.
+    """Answers with `fake_moves`, records batches and requested outputs, and can be blocked or made to fail.
 
     While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
     if a board has the exponent `poison` in its first cell.

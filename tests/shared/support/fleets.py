@@ -1,4 +1,5 @@
-"""Servers behind one name, as pods behind a Service: they share a port, and each has a loopback address.
+"""Servers behind one name, like pods behind a Service: they share a port, and each has its own loopback
+address.
 
 Linux has all of 127.0.0.0/8; elsewhere the addresses must be added first.
 """
@@ -23,10 +24,10 @@ from support.servers import forked_server
 NAME = "fleet.test"
 START_SECONDS = 60.0
 HEADER_BYTES = 12
-IS_ANSWER = 0x8580  # a response that is authoritative and offers recursion
+IS_ANSWER = 0x8580  # flags of an authoritative response with recursion available
 TYPE_A = 1
 A_RECORD = bytes([0xC0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 0, 0, 0, 4])
-"""The name of the question, its type and class, to be kept for 0 seconds, 4 bytes."""
+"""Start of an answer: pointer to the question's name, type, class, 0 seconds to live, 4 bytes."""
 
 
 def address_of(number: int) -> str:
@@ -128,7 +129,7 @@ class Fleet:
             self._socket.sendto(self._answer(query), asker)
 
     def _answer(self, query: bytes) -> bytes:
-        end = query.index(0, HEADER_BYTES) + 5  # behind the name: a zero, type and class
+        end = query.index(0, HEADER_BYTES) + 5  # after the name: a zero byte, type and class
         question = query[HEADER_BYTES:end]
         asks_for_a = int.from_bytes(question[-4:-2]) == TYPE_A
         found = [ipaddress.IPv4Address(address).packed for address in self.addresses] if asks_for_a else []

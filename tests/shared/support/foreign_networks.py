@@ -1,4 +1,4 @@
-"""Networks as other people write them: plain PyTorch, independent of Octofold."""
+"""Foreign networks in plain PyTorch, independent of Octofold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch.nn import functional
 
 
 class MLP(nn.Module):
-    """Dense layers on 256 one-hot inputs, cell after cell; probabilities, in an order of its own."""
+    """Dense layers on 256 one-hot inputs, cell after cell; answers probabilities in its own order of
+    moves."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class PolicyAndValue(nn.Module):
 
 
 class AfterstateValue(nn.Module):
-    """Values of moves without their reward, in thousands of points. It has no plane for empty cells."""
+    """Answers values of afterstates in thousands of points. It has no plane for empty cells."""
 
     def __init__(self, channels: int = 48) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class AfterstateValue(nn.Module):
 
 
 class Bagged(nn.Module):
-    """Adds up a row for each cell, as tables of n-tuples do; torch makes a loop over the boards of it."""
+    """Adds up a table row for each cell; torch exports it as a loop over boards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class Bagged(nn.Module):
 
 
 class Linear(nn.Module):
-    """The simplest network: 16 numbers to 4 logits."""
+    """The simplest network, from 16 numbers to 4 logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class Samples(Linear):
 
 
 class DecidesByNumbers(Linear):
-    """Has two branches, chosen by the numbers on the board."""
+    """Has two branches; the values of the board choose one."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         logits = self.logits(numbers)
@@ -130,7 +131,7 @@ class DecidesByNumbers(Linear):
 
 
 class IntegerBatchOfTorch(nn.Module):
-    """Attention that turns the batch size into a number."""
+    """Attention whose code converts the batch size to an int."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class IntegerBatchOfTorch(nn.Module):
 
 
 class OneBoardOnly(nn.Module):
-    """Flattens the batch away."""
+    """Flattens the batch into one row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +187,7 @@ class MeanOfAll(nn.Module):
 
 
 class LooksUpInLists(nn.Module):
-    """Adds up numbers of Python lists, as no graph can."""
+    """Adds up numbers of Python lists, which a graph cannot do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +201,7 @@ class LooksUpInLists(nn.Module):
 
 @dataclass
 class Answer:
-    """Two heads."""
+    """The answer of a network with two heads."""
 
     policy: Tensor
     value: Tensor

@@ -1,9 +1,9 @@
-"""`octofold` and `octofold-serve` as processes that start in milliseconds: copies of one with all imports.
+"""Starts `octofold` and `octofold-serve` in milliseconds, as copies (forks) of a process with all imports.
 
-Imports take most of the time of a test that starts a process, and cleaning up modules most of the rest. A
-copy does all else as the command does: it reads arguments and variables, waits for its threads, calls exit
-functions, and flushes its output. Tests of what happens before the imports, of missing packages and of
-variables that the system reads when a process starts run the command.
+Imports take most of the time of a test that starts a process, and cleaning up modules most of the rest.
+Otherwise, a copy behaves like the command: it reads arguments and variables, waits for its threads, calls
+exit functions, and flushes its output. Tests of the time before the imports, of missing packages and of
+variables that the system reads at the start of a process run the real command.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ IMPORTED = {
 
 
 class ForkedProcess:
-    """A copy; its methods are those of `subprocess.Popen`."""
+    """A copy, with the methods of `subprocess.Popen`."""
 
     def __init__(self, news: int) -> None:
         self._news = news  # a pipe: the process's id, and its wait status once it has ended
@@ -84,7 +84,7 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has ended since
+            with suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -128,17 +128,17 @@ class Forks:
 
 @cache
 def forks_of(command: str) -> Forks:
-    """Return the copies of a command; all tests share them."""
+    """Return the starter of copies of a command, which all tests share."""
     return Forks(Path(os.environ.get(SHARED) or share_originals()), command)
 
 
 def share_originals() -> str:
-    """Offer copies to this process and to those that it starts; returns the folder of the sockets.
+    """Offer copies to this process and its children; return the folder of the sockets.
 
-    What a command needs is imported when somebody asks for its first copy.
+    The imports of a command happen before its first copy.
     """
-    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a socket's path is short
-    end, ours = os.pipe()  # it closes when this process has ended, however it ends
+    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a socket's path must be short
+    end, ours = os.pipe()  # the system closes it at the end of this process
     processes = []
     for command in COMMANDS:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
@@ -165,12 +165,13 @@ class _Original:
 
     def __init__(self, asked: socket.socket, end: int, command: str) -> None:
         self._asked, self._end, self._command = asked, end, command
-        # Where to tell how a copy ended, and who asked for it, by its process id. SIGCHLD may change it.
+        # By process id of a copy: the pipe for its wait status, and the socket that requested it. SIGCHLD may
+        # change it.
         self._copies: dict[int, tuple[int, socket.socket]] = {}
         self._askers: set[socket.socket] = set()
 
     def make_copies(self) -> None:
-        """Make them until the first process of the tests has ended. A copy does not return from here."""
+        """Make copies until the first process of the tests has ended. A copy does not return from here."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest
         signal.signal(signal.SIGCHLD, self._tell_who_ended)
         imported = False
@@ -192,7 +193,7 @@ class _Original:
         request, descriptors, _, _ = socket.recv_fds(asker, LONGEST_REQUEST, 4)
         if not request:
             self._askers.remove(asker)
-            self._kill(asker)  # those of tests that have failed
+            self._kill(asker)  # copies of failed tests
             asker.close()
             return
         *streams, news = descriptors
@@ -208,7 +209,7 @@ class _Original:
             _run(self._command, *json.loads(request))
         for stream in streams:
             os.close(stream)
-        with suppress(BrokenPipeError):  # the asker has ended since
+        with suppress(BrokenPipeError):  # the requesting process has ended meanwhile
             os.write(news, NUMBER.pack(pid))
         self._copies[pid] = news, asker
         self._tell_who_ended()
@@ -216,12 +217,12 @@ class _Original:
     def _kill(self, of: socket.socket | None = None) -> None:
         for pid, (_, asker) in list(self._copies.items()):
             if of in (None, asker):
-                with suppress(ProcessLookupError):  # it has ended since
+                with suppress(ProcessLookupError):  # it has ended meanwhile
                     os.kill(pid, signal.SIGKILL)
 
     def _tell_who_ended(self, *_: object) -> None:
         for pid in list(self._copies):
-            with suppress(ChildProcessError):  # the handler of a signal in between has told it
+            with suppress(ChildProcessError):  # a signal handler has already reported it
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     told = self._copies.pop(pid)[0]
@@ -237,7 +238,7 @@ def _import(command: str) -> None:
         importlib.import_module(module)
     for context in (cpu_target.typing_context, cpu_target.target_context):
         context.refresh()  # as the first call of a compiled function would
-    gc.freeze()  # what is never looked at again need not be copied
+    gc.freeze()  # frozen objects stay in shared memory
 
 
 def _run(
@@ -248,7 +249,7 @@ def _run(
     os.environ.update(environment)
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.argv = [program or command, *arguments]
-    if command == "octofold":  # whose streams may be terminals
+    if command == "octofold":  # its streams may be terminals
         encoding = environment.get("PYTHONIOENCODING")
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding, closefd=False)  # noqa: SIM115
@@ -264,7 +265,7 @@ def _run(
 
 
 def _end(code: object) -> None:
-    """End as an interpreter does that leaves its modules alone, if the exit code is a number."""
+    """End like an interpreter that does not clean up its modules, if the exit code is a number."""
     if isinstance(code, int | None):
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

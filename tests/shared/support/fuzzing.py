@@ -15,9 +15,9 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 SCALE = float(os.environ.get("OCTOFOLD_FUZZ_SCALE", "1"))
 MUTANTS = 25
-"""Cases of one of hypothesis' examples: it draws the bytes and the seed that they are mutated with."""
+"""Mutants per example of hypothesis, which draws the bytes and the seed of the mutations."""
 AT_ONCE = 10
-"""Calls over a connection: more could be refused for their number."""
+"""Concurrent calls of a connection; more could be refused."""
 OWN = "octofold.v1.OctofoldService"
 OPEN = "inference.GRPCInferenceService"
 BOARD = bytes([1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 1])
@@ -56,14 +56,14 @@ CORPUS: dict[str, list[Any]] = {
     f"{OPEN}/RepositoryModelLoad": [oip.RepositoryModelLoadRequest(model_name="nobody")],
     f"{OPEN}/RepositoryModelUnload": [oip.RepositoryModelUnloadRequest(model_name="nobody")],
 }
-"""A request of each RPC or several; what is mutated starts from these."""
+"""One or more requests of each RPC, from which mutations start."""
 WEIGHTS = {
     f"{OWN}/NextMoves": 4,
     f"{OWN}/StreamNextMoves": 4,
     f"{OPEN}/ModelInfer": 6,
     f"{OPEN}/ModelStreamInfer": 6,
 }
-"""Which RPCs have more to go wrong, and get more of the cases than others."""
+"""Weights of complex RPCs, which get more cases than others."""
 TENSOR_JSON = {"name": "boards", "datatype": "UINT8", "shape": [2, 16]}
 BODIES = [
     json.dumps(
@@ -94,7 +94,7 @@ INTERESTING = [
 
 
 def mutant(source: random.Random, seeds: list[bytes]) -> bytes:
-    """One of the seeds with some of its bytes changed, moved, removed, or others put in."""
+    """Return one of the seeds with some bytes changed, moved, removed or inserted."""
     message = bytearray(source.choice(seeds))
     for _ in range(source.choice((1, 1, 1, 2, 3, 8))):
         at = source.randrange(len(message) + 1)
@@ -116,7 +116,7 @@ def mutant(source: random.Random, seeds: list[bytes]) -> bytes:
 
 
 def cases(seed: int, raw: bytes, seeds: list[bytes], count: int = MUTANTS) -> Iterator[bytes]:
-    """`count` cases: the bytes that hypothesis drew, and mutants of the seeds and of these bytes."""
+    """Return `count` cases: the bytes from hypothesis, and mutants of the seeds and of these bytes."""
     source = random.Random(seed)
     yield raw
     for _ in range(count - 1):
@@ -124,7 +124,8 @@ def cases(seed: int, raw: bytes, seeds: list[bytes], count: int = MUTANTS) -> It
 
 
 def fuzzing(examples: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let hypothesis call a test with a seed and some bytes that often; the same ones in every usual run."""
+    """Return a decorator: hypothesis calls a test `count` times with a seed and bytes, by default the same in
+    every run."""
     configured = settings(
         max_examples=max(1, round(examples * SCALE)),
         deadline=None,

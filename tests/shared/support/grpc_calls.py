@@ -1,4 +1,4 @@
-"""Typed gRPC calls that gRPC's published types lack: of raw bytes, and of the health service."""
+"""Typed gRPC calls that gRPC's type stubs lack: raw bytes, and the health service."""
 
 from __future__ import annotations
 

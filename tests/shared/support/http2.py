@@ -1,4 +1,4 @@
-"""A client that sends HTTP/2 frame by frame, also frames that gRPC's own client never sends."""
+"""A client that sends single HTTP/2 frames, also frames that gRPC's own client never sends."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class RawConnection:
         return stream
 
     def send(self, stream: int, data: bytes, *, seconds: float = 60.0, end: bool = False) -> int:
-        """Send as much of a call's data as the server makes room for within this time; how much it was."""
+        """Send as much of a call's data as the server makes room for within this time; return the number of
+        bytes."""
         done, give_up = 0, time.monotonic() + seconds
         while done < len(data):
             with self._changed:
@@ -118,7 +119,7 @@ class RawConnection:
         return done
 
     def wait_for_ends(self, count: int, seconds: float = 60.0) -> bool:
-        """Wait until the server has ended that many streams, in any way; whether it did."""
+        """Wait until the server has ended `count` streams in any way; return whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self.ended) + len(self.reset) >= count, seconds)
 

@@ -1,4 +1,4 @@
-"""HTTP/2 frames made by hand, also frames that no well-behaved library sends (RFC 9113, RFC 7541)."""
+"""Handmade HTTP/2 frames, also frames that no well-behaved library sends (RFC 9113, RFC 7541)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ CANCEL = 8
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Return one frame."""
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
 def header_block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Headers as literals, after an update that sets the size of our table to 0, as the server asks for."""
+    """Return headers as literals, after an update that sets the size of our table to 0, as the server
+    requires."""
     return b"\x20" + b"".join(b"\x00" + text_of(name) + text_of(value) for name, value in headers)
 
 

@@ -19,16 +19,16 @@ from torch.nn import functional
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """Boards, and by how much each move leads the average legal one, in standard deviations of its board."""
+    """Boards, and the lead of each move over the average legal one, in standard deviations of its board."""
 
     boards: NDArray[np.uint8]
     "[M, 16]"
     leads: NDArray[np.float32]
-    "[M, 4], far below 0 where illegal"
+    "[M, 4], far below 0 for illegal moves"
 
 
 def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
-    """Make lessons from the beginnings of games."""
+    """Return lessons from the beginnings of games."""
     player = HeuristicExpectimaxPlayer(depth=1)
     episodes = Episodes(seed=11, games=range(games), largest_exponent=15)
     seen = []
@@ -48,9 +48,9 @@ def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
 
 @cache
 def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Boards `[count, 16]` of a player that keeps its tiles in a snake from the top left, and its moves.
+    """Return boards `[count, 16]` and moves of a player that keeps its tiles in a snake from the top left.
 
-    It looks one tile ahead: a move is worth the mean of the best snakes after some new tiles.
+    The player looks one tile ahead: the value of a move is the mean of the best snakes after some new tiles.
     """
     snake = np.array([15, 14, 13, 12, 8, 9, 10, 11, 7, 6, 5, 4, 0, 1, 2, 3])
     weights, random = 2.0**snake, np.random.default_rng(1)
@@ -76,13 +76,13 @@ def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.in
 
 
 SNAKE_ORDER = ("up", "down", "left", "right")
-"""The order of the numbers of `snake_network`."""
+"""The order of the outputs of `snake_network`."""
 
 
 def snake_network(corner: str = "top left") -> nn.Sequential:
     """Return a dense network on flat one-hot cells that imitates a snake from a corner.
 
-    One is trained. The others are the same on a mirrored board.
+    Only one network is trained. The others use it on a mirrored board.
     """
     module = copy.deepcopy(_trained_snake())
     cells, order = np.arange(16).reshape(4, 4), [0, 1, 2, 3]
@@ -107,7 +107,7 @@ def _trained_snake() -> nn.Sequential:
 
 
 def one_hot(boards: NDArray[np.uint8], first: int = 0) -> Tensor:
-    """`[N, 16]` to `[N, 16, P]`, P planes from exponent `first` to 15."""
+    """Return boards `[N, 16]` as `[N, 16, P]`, with P planes from exponent `first` to 15."""
     planes: Tensor = functional.one_hot(torch.from_numpy(boards.astype(np.int64)), 16)[..., first:].float()
     return planes
 
@@ -115,7 +115,8 @@ def one_hot(boards: NDArray[np.uint8], first: int = 0) -> Tensor:
 def train(
     module: nn.Module, inputs: Tensor, targets: Tensor, *, select: str | None = None, steps: int = 300
 ) -> nn.Module:
-    """Cross-entropy for moves `[M]`, mean square error for numbers; returns the module in evaluation mode."""
+    """Train with cross-entropy for moves `[M]`, mean square error for numbers; return the module in
+    evaluation mode."""
     torch.manual_seed(1)
     optimizer = torch.optim.Adam(module.parameters(), 2e-3)
     for step in range(steps):

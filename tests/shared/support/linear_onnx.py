@@ -1,4 +1,4 @@
-"""A linear player as an ONNX file in many dialects: one-hot cells in, logits out; and its publication."""
+"""A linear player, from one-hot cells to logits, as an ONNX file in many dialects, and its publication."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Weights = NDArray[np.float32]
 
 @cache
 def linear_weights(lessons: Lessons) -> Weights:
-    """`[256, 4]`, cell after cell: the least squares fit to the moves' leads."""
+    """Return weights `[256, 4]`, cell after cell, fitted to the moves' leads by least squares."""
     features = np.eye(16)[lessons.boards].reshape(len(lessons.boards), -1)
     gram = features.T @ features + 10 * np.eye(256)
     targets = np.maximum(lessons.leads, -1)
     weights = np.linalg.solve(gram, features.T @ targets).astype(np.float32)
-    weights.flags.writeable = False  # all tests get the same
+    weights.flags.writeable = False  # all tests share these weights
     return weights
 
 
 def linear_model(
     weights: Weights, *, opset: int = 18, batch: int | None = None, extra_input: bool = False
 ) -> onnx.ModelProto:
-    """`[batch, 4, 4, 16]` to `[batch, 4]`, by one product."""
+    """Return a model from `[batch, 4, 4, 16]` to `[batch, 4]`, with one matrix product."""
     size = batch or "N"
     shape = numpy_helper.from_array(np.array([batch or -1, 256]), "shape")
     nodes = [

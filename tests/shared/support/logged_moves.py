@@ -1,4 +1,4 @@
-"""Moves of real games, as the tests of play logs write and read them."""
+"""Moves of real games, for tests of play logs."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from octofold_game.rules import slide
 
 
 def moves_of(episode: Episode) -> LoggedMoves:
-    """Return the moves of one game, worked out move by move."""
+    """Return the moves of one game, computed move by move."""
     board, boards = episode.start, []
     log = np.frombuffer(episode.moves, np.uint8)
     for byte in log.tolist():
@@ -20,5 +20,5 @@ def moves_of(episode: Episode) -> LoggedMoves:
 
 
 def rows(moves: LoggedMoves) -> NDArray[np.uint8]:
-    """`[N, 18]`: board, move and cell of each move."""
+    """Return `[N, 18]`: board, move and cell of each move."""
     return np.concatenate([moves.boards, moves.moves[:, None], moves.cells[:, None]], axis=1)

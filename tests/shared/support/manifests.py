@@ -31,7 +31,7 @@ COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gpu with an autoscaler": (("kubernetes/overlays/gpu",), ("kubernetes/components/hpa",)),
     "kserve": (("kubernetes/kserve",), ()),
 }
-"""The resources and the components of a user's kustomization."""
+"""Combinations of resources and components in a user's kustomization."""
 
 NAMESPACE = "octofold"
 
@@ -80,7 +80,7 @@ def of_kind(manifests: Sequence[Manifest], *kinds: str) -> list[Manifest]:
 
 
 def pod_specs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Yield the pod specifications: those of a Deployment's template, and those of KServe's runtimes."""
+    """Yield the pod specifications of Deployments and of KServe's runtimes."""
     for manifest in of_kind(manifests, "Deployment"):
         yield manifest["spec"]["template"]["spec"]
     for manifest in of_kind(manifests, "ServingRuntime"):

@@ -1,4 +1,4 @@
-"""One small network, for tests to which the kind of network does not matter."""
+"""One small network, for tests that do not depend on the kind of network."""
 
 import pytest
 

@@ -54,7 +54,7 @@ class Server:
         return f"http://127.0.0.1:{self.rest_port}"
 
     def add_judge(self) -> None:
-        """Add `points`: the model `small` whose card says that its probabilities are those of points."""
+        """Add the model `points`: `small` with a card that gives values in points."""
         folder = self.folder / "models" / "points" / "1"
         shutil.copytree(self.folder / "models" / "small" / "1", folder)
         card = json.loads((folder / "card.json").read_text())
@@ -86,13 +86,13 @@ class Server:
             time.sleep(0.02)
 
     def reload(self) -> None:
-        """Have the server read its repository again."""
+        """Make the server read its repository again."""
         assert self._process is not None
         self._process.send_signal(signal.SIGHUP)
 
     @contextmanager
     def gone(self) -> Iterator[None]:
-        """Without the server, which comes back for the tests that follow, whatever happens."""
+        """Stop the server for the block, then restart it for later tests, even after an error."""
         self.stop()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Exact chances of endgames, by the definition: whole boards and the rules of the game, without rounding."""
+"""Exact chances of endgames by their definition, with full boards and the rules, without rounding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPAWNS = ((1, 0.9), (2, 0.1))
 
 @dataclass(frozen=True)
 class _Layer:
-    """Boards of one sum of tiles, and what their moves lead to."""
+    """Boards of one sum of tiles, and the results of their moves."""
 
     boards: NDArray[np.uint64]
     after: NDArray[np.uint8]
@@ -26,9 +26,9 @@ class _Layer:
 
 
 def exact_chances(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The chance of each move `[N, 4]` on `[N, 16]` boards, if the best moves follow; 0 for one that fails.
+    """Return the chance of each move `[N, 4]` on boards `[N, 16]` if the best moves follow; 0 if it fails.
 
-    Those of all boards that can follow are computed from the largest sum of tiles on.
+    The chances of all later boards are computed first, from the largest sum of tiles down.
     """
     layers = _layers(formation, largest, boards)
     moves: dict[int, NDArray[np.float64]] = {}
@@ -48,7 +48,7 @@ def exact_chances(formation: Formation, largest: int, boards: NDArray[np.uint8])
 
 
 def reachable(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """`[N, 16]` boards, and all that can follow from them."""
+    """Return boards `[N, 16]` and all boards that can follow them."""
     layers = _layers(formation, largest, boards)
     return unpack(np.concatenate([layer.boards for layer in layers.values()]))
 
@@ -97,7 +97,8 @@ def _layer(formation: Formation, largest: int, packed: NDArray[np.uint64]) -> _L
 def _following(
     formation: Formation, layer: _Layer
 ) -> Iterator[tuple[NDArray[np.bool_], int, float, NDArray[np.uint64]]]:
-    """For each cell and spawn: which moves leave the cell open, the exponent, its share, and the boards."""
+    """Yield for each cell and spawn: which moves leave the cell empty, the exponent, its share, and the
+    boards."""
     for cell in formation.below_next:
         open_cell = layer.goes_on & (layer.after[..., cell] == 0)
         if open_cell.any():

@@ -10,9 +10,9 @@ CPUS = (1, 1, 1)
 """The CPUs that each node declares; node 0 is the head."""
 STORE_BYTES = 80 * 2**20
 HEALTH = {"health_check_period_ms": 200, "health_check_failure_threshold": 10}
-"""A killed node is dead after two seconds, not fifteen; one that is only busy still has its ten to answer."""
+"""Ray declares a killed node dead after two seconds, not fifteen; a busy node still has ten to answer."""
 TRIES = 3
-"""Ray gives a node thirty seconds to start, which a busy machine may not keep."""
+"""Number of attempts to start: on a busy machine, a node may not start within Ray's thirty seconds."""
 
 
 def started() -> tuple[Any, list[Any]]:

@@ -21,7 +21,7 @@ BOARD = np.ones((1, 16), np.uint8)
 
 
 class Backends:
-    """Makes backends of model files by what these say, and remembers them without keeping them alive."""
+    """Makes a backend for each model file by its content, and keeps weak references to the backends."""
 
     def __init__(self) -> None:
         self.held: list[RecordingBackend] = []
@@ -55,7 +55,7 @@ def states(models: Models) -> dict[str, str]:
 
 
 def settled(models: Models) -> dict[str, str]:
-    """Return the states once no version drains any more."""
+    """Wait until no version is draining; return the states."""
     wait_for(lambda: "UNLOADING" not in states(models).values())
     return states(models)
 

@@ -1,4 +1,4 @@
-"""Finished games, in forms that tests compare."""
+"""Finished games in forms that tests can compare."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Replays = dict[int, tuple[bytes, bytes, int]]
 
 
 def replays_of(folder: Path) -> Replays:
-    """Return the games of a result folder, each played once and by the rules."""
+    """Return the games of a result folder after checking that each is legal and unique."""
     games: Replays = {}
     for episode in read_replays(folder / "games.replay"):
         verify(episode)
@@ -31,7 +31,7 @@ def told(episode: Episode) -> tuple[Any, ...]:
 
 
 def corner_games(count: int, seed: int = 5) -> list[Episode]:
-    """Games of a player that goes left, up, right or down, whichever comes first and is legal."""
+    """Return games of a player that makes the first legal move of left, up, right and down."""
     episodes, finished = Episodes(seed, range(count)), []
     while len(episodes.running):
         order = episodes.legal[:, [3, 0, 1, 2]]
@@ -49,7 +49,7 @@ def write_games(file: Path, games: Sequence[Episode]) -> None:
 def write_result(
     folder: Path, games: Sequence[Episode], model: str = "corner", planned: int | None = None
 ) -> Path:
-    """Make a result folder like `octofold evaluate`, by default for the number of given games."""
+    """Write a result folder like `octofold evaluate`; by default, the planned games are the given ones."""
     folder.mkdir()
     conditions = {"model": model, "version": "", "precision": "", "sha256": None, "seed": games[0].seed}
     (folder / "conditions.json").write_text(json.dumps(conditions | {"games": planned or len(games)}))

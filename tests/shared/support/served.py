@@ -30,15 +30,15 @@ def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndar
 
 
 def open_until_read(stub: OctofoldServiceStub) -> Iterator[pb.StreamNextMovesResponse]:
-    """A stream that a server which drains waits for: the only answer that is left is too large to be sent
-    before it is read."""
+    """Open a stream for which a draining server waits: its only open answer is too large to be sent before
+    the client reads."""
     large = pb.NextMovesRequest(boards=bytes(16 * 60_000), with_probabilities=True)
     asked = [
         pb.StreamNextMovesRequest(id=1, request=large),
         pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
     ]
     stream: Iterator[pb.StreamNextMovesResponse] = stub.StreamNextMoves(iter(asked))
-    while next(stream).id == 1:  # it was ready before the server had read what comes behind it
+    while next(stream).id == 1:  # it was ready before the server had read the next message
         assert [answer.id for answer in stream] == [2]
         stream = stub.StreamNextMoves(iter(asked))
     return stream

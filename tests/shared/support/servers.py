@@ -1,5 +1,5 @@
-"""What the fixtures of the server's tests give: model versions, server processes, servers in this process,
-and the replies of REST."""
+"""Parts for the server's fixtures: model versions, server processes, servers in this process, and REST
+replies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ START_LIMIT_SECONDS = 100
 
 
 WriteVersion = Callable[..., Path]
-"""Writes a version of a model as `write_model` does, into the repository of the test."""
+"""A function that writes a version like `write_model`, into the repository of the test."""
 
 
 def write_model(
@@ -69,7 +69,7 @@ def write_model(
 
 @dataclass
 class ServerProcess:
-    """A process of octofold-serve, and the files in which it tells its log and its ports."""
+    """A process of octofold-serve, and the files with its log and its ports."""
 
     process: ForkedProcess | subprocess.Popen[bytes]
     log_file: Path
@@ -109,16 +109,16 @@ class ServerProcess:
 
 
 Start = Callable[..., ServerProcess]
-"""Starts octofold-serve with these flags, and with REST if `rest`; returns once it is ready, if `ready`.
+"""A function that starts octofold-serve with these flags.
 
-It is a copy of a process that has imported it (`support.forks`). With `program`, a file and its first
-arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new interpreter
-gets. Limits of the server that are no options, such as `message_timeout`, are given like flags, and without a
-`program`.
+With `rest`, it serves REST; with `ready`, the function waits until it is ready. The server is a copy of a
+process that has imported it (`support.forks`). With `program`, a file and its first arguments, the copy runs
+that file. If `program` begins with a flag such as -c, a new interpreter runs with these arguments. Limits
+that are not options of the server, such as `message_timeout`, are given like flags, without a `program`.
 """
 LIMITED_SERVER = str(Path(__file__).parents[2] / "server" / "limited_server.py")
 NEW_INTERPRETER = ("-m", "octofold_server.cli")
-"""The `program` that is the command itself."""
+"""The `program` that runs the command in a new interpreter."""
 
 
 def forked_server(
@@ -127,7 +127,7 @@ def forked_server(
     program: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> ForkedProcess:
-    """Start octofold-serve, or the Python file `program`; what it writes goes into the log."""
+    """Start octofold-serve, or the Python file `program`; its output goes into the log."""
     with Path(os.devnull).open() as nothing:
         streams = (nothing.fileno(), log.fileno(), log.fileno())
         forks = forks_of("octofold-serve")
@@ -135,7 +135,7 @@ def forked_server(
 
 
 def limits_in(arguments: Sequence[str]) -> tuple[dict[str, float], list[str]]:
-    """Return the fields of `Config` among the arguments that are no options, and the other arguments."""
+    """Return the arguments that are fields of `Config` but not options, and the other arguments."""
     fields_by_flag = {flag_of(each.name): each for each in fields(Config) if not each.metadata}
     limits, others = dict[str, float](), list[str]()
     words = iter(arguments)
@@ -210,7 +210,7 @@ class Gate:
         self._file(version).touch()
 
     def wait_until_reached(self, version: Path) -> None:
-        """Return once a load waits."""
+        """Wait until a load waits at the gate."""
         wait_for(lambda: any(self._folder.glob(f"{self._file(version).name}.*")))
 
     def release(self, version: Path) -> None:
@@ -252,9 +252,10 @@ class Served:
 
 
 ServeAll = Callable[..., AbstractContextManager[Served]]
-"""Serves a backend by all protocols in this process; keywords are options of the configuration."""
+"""A function that serves a backend by all protocols in this process; keywords are options of the
+configuration."""
 ServeBackend = Callable[..., AbstractAsyncContextManager[OctofoldServiceStub]]
-"""Serves a backend by gRPC in this process; keywords are options of the configuration."""
+"""A function that serves a backend by gRPC in this process; keywords are options of the configuration."""
 
 
 class RestReply(NamedTuple):
@@ -264,10 +265,10 @@ class RestReply(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The reply's JSON, without the tensors that may follow it."""
+        """Return the reply's JSON, without the tensors that may follow it."""
         return json.loads(self.body[: int(self.headers.get(JSON_LENGTH, len(self.body)))])
 
 
 HasRest = ServerProcess | Served
 Ask = Callable[..., RestReply]
-"""Sends a request of REST to a server: method, path, body; keywords are headers."""
+"""A function that sends a REST request to a server: method, path, body; keywords are headers."""

@@ -1,4 +1,4 @@
-"""The models of this repository, in the version that ships."""
+"""The shipped models of this repository."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "models"
 MADE_HERE = re.findall(r"^models/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)
 CARDS = sorted(card for card in MODELS.glob("*/*/card.json") if card.parts[-3] not in MADE_HERE)
-"""The cards of the models that ship, and not of those that `make teacher` and others make."""
+"""The cards of the shipped models, without models that users make here."""
 
 
 def newest(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Bounds on CPU time and, where the system reports its peak, on memory of a process."""
+"""Limits on the CPU time and, if the system reports its peak, on the memory of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 2**20
 
 @contextmanager
 def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Iterator[None]:
-    """Fail when a process spends more in the block: CPU time, or memory beyond what it has at the start."""
+    """Fail if a process uses more CPU time, or additional memory, in the block."""
     process = psutil.Process(pid)
     with memory_at_most(pid, memory_bytes, what):
         before = _cpu_seconds(process)
@@ -25,12 +25,12 @@ def at_most(pid: int, cpu_seconds: float, memory_bytes: int, what: str) -> Itera
 
 @contextmanager
 def memory_at_most(pid: int, memory_bytes: int, what: str) -> Iterator[None]:
-    """Fail when a process takes more memory in the block beyond what it has at the start."""
+    """Fail if a process takes more additional memory in the block."""
     proc = Path(f"/proc/{pid}")
     if not (proc / "clear_refs").exists():  # the peak is unknown
         yield
         return
-    (proc / "clear_refs").write_text("5")  # the peak is what is taken now
+    (proc / "clear_refs").write_text("5")  # resets the peak to the current memory
     memory = _peak_bytes(proc)
     yield
     taken, allowed = (_peak_bytes(proc) - memory) / MIB, memory_bytes / MIB

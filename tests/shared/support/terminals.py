@@ -1,4 +1,4 @@
-"""Real terminals, for tests of a program's output and keys."""
+"""Real terminals, for tests of output and keys."""
 
 import codecs
 import os
@@ -24,7 +24,7 @@ UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 
 
 class Screen:
-    """A terminal with one of the project's programs on it."""
+    """A terminal that runs one of the project's programs."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Screen:
                 [program, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment
             )
         self.raw = ""
-        """Everything that was written, with the terminal's control sequences."""
+        """All output, with the terminal's control sequences."""
         self.seen = ""
-        """What was written since the last match of `shows`, without the control sequences."""
+        """Output since the last match of `shows`, without the control sequences."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._begun = ""
 
@@ -62,7 +62,7 @@ class Screen:
         os.write(self.terminal, keys.encode())
 
     def shows(self, pattern: str) -> re.Match[str]:
-        """Wait until the screen shows the pattern, anew since what was waited for last."""
+        """Wait until the output after the last match shows the pattern."""
         give_up = time.monotonic() + SECONDS
         while (match := re.search(pattern, self.seen)) is None:
             assert time.monotonic() < give_up, self.seen[-3000:]
@@ -71,7 +71,7 @@ class Screen:
         return match
 
     def ends(self, code: int = 0) -> None:
-        """Wait until the program ends with this code, and check that the terminal is as it was."""
+        """Wait until the program ends with this code, and check that the terminal's settings are restored."""
         give_up = time.monotonic() + SECONDS
         while self.process.poll() is None:
             assert time.monotonic() < give_up, self.seen[-3000:]
@@ -86,11 +86,11 @@ class Screen:
         self.process.send_signal(signal.SIGINT)
 
     def hang_up(self) -> int:
-        """Close the terminal under the program, wait until it has ended, and return its exit code."""
+        """Close the terminal, wait for the end of the program, and return its exit code."""
         os.close(self.terminal)
         self.terminal = os.open(os.devnull, os.O_RDWR)
         self.process.send_signal(signal.SIGHUP)
-        self.process.send_signal(signal.SIGHUP)  # a shell sends one beside its terminal's
+        self.process.send_signal(signal.SIGHUP)  # a shell sends a second hang-up signal
         return self.process.wait(SECONDS)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
 
 
 class Trainer:
-    """Makes runs of one kind, and knows the options that make it another run."""
+    """Makes runs of one kind, and has the options that would make it a different run."""
 
     def __init__(
         self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str
@@ -34,7 +34,7 @@ class Trainer:
 
 
 def trainers_of(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[str, Trainer]:
-    """One for each kind of run, with small sizes."""
+    """Return a trainer of each kind, with small sizes."""
 
     def student(other: bool = False, **changes: Any) -> TrainingRun[Any]:
         sizes = architecture | {"channels": 17 if other else 16}

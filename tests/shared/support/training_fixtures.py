@@ -34,12 +34,12 @@ TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine.
+    """Use one thread, because more threads slow the tiny networks of tests down, above all on a busy machine.
 
-    Tests of other packages in the same process have the threads of before.
+    Afterwards, restore the number of threads for tests of other packages.
     """
     threads = numba.get_num_threads(), torch.get_num_threads()
-    numba.set_num_threads(1)  # where both use OpenMP, numba's number of threads becomes torch's
+    numba.set_num_threads(1)  # if both use OpenMP, torch takes numba's number of threads
     torch.set_num_threads(1)
     yield
     numba.set_num_threads(threads[0])
@@ -69,7 +69,7 @@ def architecture() -> dict[str, object]:
 def teacher() -> NTupleNetwork:
     learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
     learner.learn(200_000)
-    # Contiguous, as when loaded: numba compiles the code anew for each layout.
+    # Contiguous like a loaded network: numba compiles again for each layout.
     return replace(learner.network, values=learner.network.values.copy())
 
 

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def valued(graph: bytes, table: np.ndarray, shape: tuple[str | int, ...] = ("N",)) -> bytes:
-    """Return a graph that plays, with `value` as its last output.
+    """Return a playable graph with `value` as its last output.
 
-    The value of a board is the sum over its cells of what the table says of their exponents.
+    The value of a board is the sum of the table's entries for the exponents of its cells.
     """
     model = onnx.load_from_string(graph)
     model.graph.node.extend(

@@ -1,4 +1,4 @@
-"""The batched environment plays by the rules, counts as they do, and waits for nothing."""
+"""The batched environment follows the rules, counts points correctly, and never waits for the device."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_a_restarted_game_does_not_count_as_a_score() -> None:
 
 def test_no_step_reads_a_value_back_from_the_device() -> None:
     environment = _environment(restart_share=0.5)
-    with FakeTensorMode(allow_non_fake_inputs=True):  # its tensors have no values that could be read
+    with FakeTensorMode(allow_non_fake_inputs=True):  # meta tensors have no values to read
         moves = torch.zeros(64, dtype=torch.int64)
         environment.remember(environment.boards)
         environment.step(moves)

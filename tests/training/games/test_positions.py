@@ -1,4 +1,5 @@
-"""The pool of positions: its games stay legal, each half has its owner, ended ones restart as they should."""
+"""The pool of positions: its games stay legal, teacher and student play half each, and ended games
+restart."""
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.games import positions
 from octofold_training.games.positions import PositionPool
 
-NEARLY_OVER = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 9, 10, 11, 11]], np.uint8)  # ends with some move
+NEARLY_OVER = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 9, 10, 11, 11]], np.uint8)  # a move ends it
 LATE = np.array([[1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 10, 12, 13, 14]], np.uint8)
 
 
@@ -29,10 +30,10 @@ def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> 
 def test_the_lengths_of_the_first_games_have_no_pattern(
     teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Games of one length come to their large merges at the same time. Of 1,000 that are drawn, a correlation
-    above 0.2 is six standard deviations.
+    """Games of equal length reach their large merges at the same time. For 1,000 random lengths, a
+    correlation of 0.2 is six standard deviations.
     """
-    monkeypatch.setattr(positions, "_LONGEST_START_MOVES", 100)  # shorter than the games
+    monkeypatch.setattr(positions, "_LONGEST_START_MOVES", 100)  # so short that no game ends before
     pool = PositionPool(batch_size=1000, slices=1, seed=3)
     pool.warm_up(teacher)
     exponents = unpack(pool.boards).astype(np.int64)
@@ -55,7 +56,7 @@ def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
 
 
 def test_three_of_four_games_of_the_student_that_end_go_on_from_a_board_of_the_teacher() -> None:
-    """All 256 games of the student are one move from their end, if the spawn is unlucky."""
+    """In all 256 games of the student, the next move and an unlucky spawn end the game."""
     pool = PositionPool(batch_size=512, slices=1, seed=3)
     pool.boards[:256], pool.boards[256:] = pack(LATE)[0], pack(NEARLY_OVER)[0]
     moves = np.full(512, 3, np.int8)

@@ -1,4 +1,4 @@
-"""Teacher and games on a device do what those on the CPU do."""
+"""Teacher and games on a device behave like those on the CPU."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
     pool = TensorPool(256, table, torch.Generator().manual_seed(1))
     pool.warm_up(TensorTeacher(teacher, CPU), 384)
     tiles = (pool.batch()[0][128:].int().exp2() * (pool.batch()[0][128:] > 0)).sum(dim=1)
-    begun = (tiles <= 8).float().mean().item()  # a quarter, and a third of the rest: from the first snapshot
+    begun = (tiles <= 8).float().mean().item()  # a quarter, and a third of the rest, from the first snapshot
     assert begun == pytest.approx(0.5, abs=0.15)
     assert tiles.max() > 300  # from the last
 
@@ -105,7 +105,7 @@ def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTabl
 
 
 def test_no_step_waits_for_the_device(table: MoveTable) -> None:
-    """Tensors without data refuse to give any value back, and so would stop a step that reads one."""
+    """Meta tensors have no data, so a step that reads a value would fail."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         pool = TensorPool(64, table, torch.Generator())
         _, legal = pool.batch()

@@ -1,4 +1,4 @@
-"""Distillation on one device: the student learns as it does from games on the CPU, and runs go on."""
+"""Distillation on one device: the student learns as from games on the CPU, and runs continue."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,8 @@ def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> 
 def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_target(
     teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A student that prefers the fuller side turns with the board, so all symmetries have one loss."""
+    """The preference of a student for the fuller side turns with the board, so the loss is the same for all
+    symmetries."""
 
     class FullerSide(torch.nn.Module):
         def __init__(self) -> None:

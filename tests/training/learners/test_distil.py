@@ -1,4 +1,4 @@
-"""Distillation: the student learns what it is to learn, and the command keeps what it has."""
+"""Distillation: the student learns the teacher's preferences, and the command keeps its progress."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_only_legal_moves_count_in_the_loss() -> None:
     values = torch.tensor([[100.0, 0.0, -torch.inf, -torch.inf], [7.0, -torch.inf, -torch.inf, -torch.inf]])
     logits = torch.tensor([[1.0, 0.0, 40.0, -40.0], [-3.0, 9.0, 9.0, 9.0]], requires_grad=True)
     loss = divergence(logits, values, 100.0)
-    assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among them are the teacher's
+    assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among legal moves are the teacher's
     (gradient,) = torch.autograd.grad(loss, logits)
     assert (gradient[values.isinf()] == 0).all()
 

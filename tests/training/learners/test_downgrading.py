@@ -1,4 +1,4 @@
-"""Boards seen with smaller tiles: order is kept, gaps close from above, nothing new can merge."""
+"""Boards with reduced tiles: the order is kept, gaps close from above, and no new merges appear."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ def _downgraded(*exponents: int) -> list[int]:
 @pytest.mark.parametrize(
     ("board", "seen"),
     [
-        ((13, 12, 3, 1), (13, 12, 3, 1)),  # nothing is too large
+        ((13, 12, 3, 1), (13, 12, 3, 1)),  # no tile is too large
         ((14, 12, 3, 1), (13, 12, 3, 1)),
         ((14, 13, 12, 5, 2), (13, 12, 11, 5, 2)),
         ((15, 12, 5, 2), (13, 12, 5, 2)),  # twice
-        ((15, 14, 12, 14, 1), (13, 12, 11, 12, 1)),  # the gaps at 8192, then at 2048
+        ((15, 14, 12, 14, 1), (13, 12, 11, 12, 1)),  # the gap at 8192 closes, then the gap at 2048
         ((14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 1), (13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)),
         (
             (14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2),

@@ -1,4 +1,4 @@
-"""Muon: which weights it steps and how far, and that a run can turn to it."""
+"""Muon: which weights it changes and how far, and that a run can switch to it."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_step_goes_as_far_in_every_direction_and_as_far_as_one_of_adamw() -> N
     HiddenMuon(network).step(1e-3)
     step = (weights.detach() - before).flatten(1)
     along = torch.linalg.svdvals(step)
-    assert along.max() < 2 * along.min()  # of the gradient, they differ 50 times and more
+    assert along.max() < 2 * along.min()  # those of the gradient differ by a factor of 50 or more
     assert step.square().mean().sqrt().item() == pytest.approx(0.2e-3, rel=0.2)
 
 

@@ -1,4 +1,4 @@
-"""The teacher's training: it learns, it stops and goes on, and it refuses another run's tables."""
+"""Training of the teacher: it learns, stops and continues, and refuses another run's tables."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before()
         np.empty((4, 8 * len(SMALL)), np.uint64),
     )
     assert (length, score, last) == (0, 65_536, 65_536)
-    left = pack(np.arange(16, dtype=np.uint8)[None])  # the views have no entry in common
+    left = pack(np.arange(16, dtype=np.uint8)[None])  # the views share no entry
     ntuple_episodes._learn_backwards(
         left,
         np.zeros(1, np.float32),
@@ -139,7 +139,7 @@ def test_a_run_starts_from_a_network_and_learns_slowly_what_is_known(tmp_path: P
     options = _options(start=str(tmp_path / "known"), stages=(11,), moves=1.0)
     learner = train(options, tmp_path / "run", lambda *_: None)
     stages = learner.network.values.reshape(2, -1)
-    assert (stages[1] == values).all()  # no game comes so far
+    assert (stages[1] == values).all()  # no game reaches the second stage
     learned = stages[0] != values
     assert 0 < learned.sum() < 20_000
     change = np.abs(stages[0] - values)
@@ -168,7 +168,7 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
     learner.learn(1_000)
     learner.save(tmp_path)
     values = learner.network.values.copy()
-    learner.grow()  # its files are larger, and fit no more with those that are there
+    learner.grow()  # its files get larger and do not fit the existing ones
     learner.learn(1_000)
     with full_disk(2 * values.nbytes), pytest.raises(OSError, match="too large") as failure:
         learner.save(tmp_path)
@@ -218,7 +218,7 @@ def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tm
     options = _options(stages=(8, 7), stage_moves=20_000.0, moves=60_000.0)
     learner = NTupleLearner(options)
     learner.learn(20_000)
-    learner.network.values[:] = np.arange(len(learner.network.values))  # each says where it comes from
+    learner.network.values[:] = np.arange(len(learner.network.values))  # the value of each entry is its index
     learner.save(tmp_path)
     assert NTupleNetwork.load(tmp_path).stages == ()
     learner = NTupleLearner.resume(options, tmp_path)

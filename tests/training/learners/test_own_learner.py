@@ -44,5 +44,5 @@ def test_the_learner_of_the_page_learns_and_goes_on(tmp_path: Path) -> None:
             run, tmp_path / "run", tmp_path / "net", Curves({"loss": "Loss"}), lambda p: losses.append(p.loss)
         )
     assert run.positions >= 20_000
-    assert len(losses) == 79  # of 256 positions each; the second run went on with the first
+    assert len(losses) == 79  # batches of 256 positions; the second run continued the first
     assert sum(losses[-10:]) / 10 < sum(losses[:10]) / 10 - 0.1

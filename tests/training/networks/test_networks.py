@@ -1,4 +1,4 @@
-"""The networks: their size, and that the fast convolution is the ordinary one."""
+"""The networks: their sizes, and a fast convolution that equals the ordinary one."""
 
 from itertools import combinations
 

@@ -16,13 +16,13 @@ def trainers(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[str, 
 
 @pytest.fixture(params=["device", "student", "muon"])
 def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
-    """Each of them, where what is claimed depends on it."""
+    """A trainer of each kind, for claims that depend on the kind."""
     return trainers[request.param]
 
 
 @pytest.fixture
 def student(trainers: dict[str, Trainer]) -> Trainer:
-    """One of them, where it does not."""
+    """A trainer of students, for claims that do not depend on the kind."""
     return trainers["student"]
 
 
@@ -35,5 +35,5 @@ def trained_once(trainers: dict[str, Trainer], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def trained(trained_once: Path, tmp_path: Path) -> Path:
-    """The folder of a student that has learned from 320 positions; the test may do what it likes with it."""
+    """The folder of a student that has learned from 320 positions; the test may change it."""
     return Path(shutil.copytree(trained_once, tmp_path / "trained"))

@@ -1,4 +1,4 @@
-"""A run stops in one line where what was saved is damaged or another run's, and leaves it as it is."""
+"""A run refuses damaged files and those of another run with one line, and does not change them."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, train
     with ZipFile(file) as archive:
         tensor = archive.getinfo("archive/data/1")
     content = bytearray(file.read_bytes())
-    content[tensor.header_offset + 200] ^= 1  # in it, or in one that follows
+    content[tensor.header_offset + 200] ^= 1  # in this tensor or a later one
     file.write_bytes(content)
     with pytest.raises(TrainingError, match=r"state\.pt is damaged .*archive/data/\d+ does not match"):
         student.train(trained, positions=640.0)

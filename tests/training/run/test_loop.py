@@ -1,4 +1,4 @@
-"""What every long run keeps to: it resumes, stops in time, and keeps its last good state whatever happens."""
+"""Every long run resumes, stops in time, and always keeps its last good state."""
 
 import hashlib
 import json
@@ -87,7 +87,7 @@ def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path:
 def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
     student: Trainer, teacher: NTupleNetwork, tmp_path: Path
 ) -> None:
-    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # whatever the length of the run
+    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # for runs of any length
     student.train(tmp_path, positions=320.0, minutes=0.0, **fitting)
     student.train(tmp_path, positions=320.0, **fitting)
     student.train(tmp_path, positions=640.0, **fitting)  # only longer
@@ -130,7 +130,7 @@ def test_neither_a_loss_that_is_no_number_nor_broken_weights_replace_the_last_go
     run = trainer.make(positions=512.0)
     learn = run.learn
 
-    def broken() -> Any:  # by the last update, so that no later loss shows it
+    def broken() -> Any:  # the last update breaks the average, so no later loss shows it
         progress = learn()
         with torch.no_grad():
             next(run.averaged.parameters()).fill_(torch.inf)

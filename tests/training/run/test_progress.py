@@ -1,4 +1,4 @@
-"""What a run shows of itself: how far it is, how long it will take, how strong its network plays."""
+"""Reports of a run: progress, remaining time, and strength of its network."""
 
 import itertools
 import math
@@ -43,7 +43,7 @@ def test_without_a_terminal_lines_are_printed_now_and_then_and_at_the_end(
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_strength_is_the_average_of_whole_games(kind: str) -> None:
-    """Played here in another way, each board by itself."""
+    """This test plays the games differently, board by board."""
     torch.manual_seed(1)
     network = build(NETWORKS[kind])
     found = strength(network, NETWORKS[kind], games=3, seed=7)
@@ -74,7 +74,7 @@ def _played(network: Any, kind: str, game: int) -> int:
 
 
 class Run:
-    """What estimates need of a run."""
+    """The part of a run that estimates use."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -100,7 +100,7 @@ def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.Mo
     estimates = StrengthEstimates(games=2)
     assert estimates.of(run) is None
     run.seconds = 60
-    assert estimates.of(run) is not None  # takes 30 s, by this clock
+    assert estimates.of(run) is not None  # takes 30 s of simulated time
     run.seconds = 60 + 20 * 30 - 1
     assert estimates.of(run) is None
     run.seconds += 1

@@ -1,4 +1,4 @@
-"""A run that is shorter than a recipe's averaging still learns, and says what was cut."""
+"""A run that is shorter than a recipe's averaging still learns, and names what was shortened."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ def _weights(network: nn.Module) -> Tensor:
 
 
 def _left_of_the_start(run: TrainingRun[Any], trained: nn.Module) -> float:
-    """Learn to the end; how far the averaged weights are from the final ones, as a share of the way."""
+    """Learn to the end; return the distance of the averaged weights from the final ones, as a share of the
+    way from the start."""
     start = _weights(trained)
     while run.positions < run.options.positions:
         run.learn()

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over gRPC: tensors in and out, refusals by name, streams, and what it tells."""
+"""The Open Inference Protocol over gRPC: tensors, refusals with reasons, streams, metadata and statistics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
 def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
     serve_all: ServeAll, ask: Ask
 ) -> None:
-    """Over gRPC, REST and `/move`; where votes decide the move, a model may then run fewer views."""
+    """This holds for gRPC, REST and `/move`. If votes decide the move, a model may then run fewer views."""
     backend = RecordingBackend()
     named = pb.ModelInferRequest.InferRequestedOutputTensor
     with serve_all(backend) as server:

@@ -1,4 +1,4 @@
-"""docs/openapi.yaml says what the routes of the server are, and its requests are answered."""
+"""docs/openapi.yaml lists the routes of the server, and the server answers its requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_route_is_described_and_nothing_else(document: Any, serve_all: Ser
 
 
 def is_file(path: str) -> bool:
-    """Whether a path is one of the page's files or of the files of results, which are no questions."""
+    """Return whether a path is a file of the page or of results, which the document omits."""
     return path == "/" or "{name:" in path or "{result:" in path
 
 

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over REST: tensors in JSON and behind it, statuses, limits, rude clients."""
+"""The Open Inference Protocol over REST: tensors in JSON and in binary, statuses, limits, wrong requests."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
         ("GET", "/v2/../../etc/passwd", 404),
         ("GET", "/v2/models/%00%2F..%2f", 404),
         ("POST", "/v2/repository/models/nobody/load", 404),
-        ("POST", "/v2/models/nobody/infer", 400),  # whose body is no request
+        ("POST", "/v2/models/nobody/infer", 400),  # the body is not a request
     ],
 )
 def test_a_wrong_path_method_or_model_over_rest_is_an_error_object_of_the_protocol(

@@ -1,4 +1,4 @@
-"""Triton's own Python client, unmodified, against a server process: what works with Triton works here."""
+"""Triton's own Python client works with a server process without changes."""
 
 from __future__ import annotations
 

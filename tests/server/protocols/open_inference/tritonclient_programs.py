@@ -1,4 +1,4 @@
-"""Programs that use Triton's own client as its users do. They run in a process of their own: the client's
+"""Programs that use Triton's own client. They run in a process of their own: the client's
 generated classes and ours register the same names.
 
     python tritonclient_programs.py GRPC_TARGET REST_TARGET
@@ -23,7 +23,7 @@ from tritonclient.utils import InferenceServerException
 
 BOARDS = np.random.default_rng(5).integers(1, 12, (50, 16), dtype=np.uint8)
 MOVES = (BOARDS.sum(axis=1, dtype=np.int64) % 4).astype(np.int8)
-"""What the server's graph answers."""
+"""The moves of the server's graph."""
 
 OUTPUTS = {
     "move": ("INT8", (50,)),
@@ -80,7 +80,7 @@ def grpc_sync(target: str, _: str) -> None:
         assert statistics.inference_count == 150
         client.unload_model("tiny")
         while client.get_model_repository_index().models[0].state != "UNAVAILABLE":
-            time.sleep(0.01)  # it ends its lanes
+            time.sleep(0.01)  # the server still ends the model's lanes
         client.load_model("tiny")
         assert client.get_model_repository_index(as_json=True)["models"][0]["state"] == "READY"
 

@@ -20,10 +20,9 @@ class FakeError(OctofoldError):
 
 
 class Fake:
-    """Makes the legal move that its table likes best, and says that it is worth as many points.
+    """Makes the legal move with the highest value in its table, and reports these values as points.
 
-    Its options: `depth`, how deep it says that it searches; `seconds`, how long a board takes, or -1 for
-    ever; `values`, whether it values moves.
+    Options: `depth`, the reported depth; `seconds` per board, -1 for ever; `values`, whether it values moves.
     """
 
     largest_exponent = 15
