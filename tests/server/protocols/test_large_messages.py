@@ -124,7 +124,7 @@ def test_no_shape_of_a_message_costs_more_than_its_size(
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:
-    """Names and bodies of inference over REST, each filled with one part of the protocol's JSON."""
+    """Yield names and bodies of REST requests, each filled with one part of the JSON."""
 
     def body(before: str, unit: str, after: str) -> bytes:
         return (before + unit * ((SIZE - 1000) // len(unit)) + after).encode()

@@ -137,7 +137,7 @@ def share_originals() -> str:
 
     The imports of a command happen before its first copy.
     """
-    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a socket's path must be short
+    folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="octofold-", dir="/tmp")  # a short path
     end, ours = os.pipe()  # the system closes it at the end of this process
     processes = []
     for command in COMMANDS:
