@@ -1,4 +1,4 @@
-"""Generates load the way programs that use `octofold_client` do: with threads, tasks and evaluations.
+"""Generates load as programs with `octofold_client` do: with threads, tasks and evaluations.
 
 Every function runs for about `seconds` and returns a rate per second.
 """

@@ -44,14 +44,14 @@ DrawPairs = Callable[[np.random.Generator, int], Scores]
 """A function that draws N games of two players: `[2, N, 2]`, the scores and their luck, whose mean is 0. The
 luck is at most the score, so a failed game has no luck."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
-"""A function that draws the luck in scores `[N]` with a given average, at most `_HIGHEST` averages."""
+"""A function that draws the luck in scores `[N]`, given their average."""
 
 _FEWEST = 640
 """Number of games with which a run begins. An undecided run continues to four times as many, and so on."""
 _POOL = 1 << 20
 """Number of scores from which all others are drawn."""
 _HIGHEST = 2.5
-"""The score, in averages, above which luck does not grow, so that it stays within the range of real luck."""
+"""The score, as a multiple of the average, above which luck does not grow, so that it stays realistic."""
 
 
 def scores_like(card: Card) -> Draw:
@@ -205,7 +205,7 @@ def _bets(question: Question | None, played: Scores) -> Bets:
     scores, taken = played[:, :, 0], played[:, :, 1]
     lucks = None
     if taken.any():
-        known = np.minimum(COEFFICIENTS, 1.0)  # with more, some luck would be above its score
+        known = np.minimum(COEFFICIENTS, 1.0)  # larger ones would make some luck exceed its score
         ours, theirs = (
             Luck("", None, float(-each.min()), np.arange(len(each)), each[:, None] * known) for each in taken
         )
@@ -240,7 +240,7 @@ def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
 
 
 def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1) -> tuple[float, float]:
-    """Return how often a league table of equal players has a clear difference: corrected, and uncorrected."""
+    """Return how often a league table of equal players has a clear difference, corrected and uncorrected."""
     generator = np.random.default_rng(seed)
     corrected = plain = 0
     for _ in range(runs):
@@ -256,7 +256,7 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
 
 
 def found_different(pairs: DrawPairs, games: Sequence[int], runs: int, seed: int = 1) -> float:
-    """Return the share of runs in which Student's interval of equal players excludes 0 at a look."""
+    """Return the share of runs in which Student's interval of equal players excludes 0 at least once."""
     generator = np.random.default_rng(seed)
     wrong = 0
     for _ in range(runs):

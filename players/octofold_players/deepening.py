@@ -1,9 +1,9 @@
 """Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
-With a time limit, the search first looks one move ahead, so that it has an answer. This takes microseconds
-and always finishes. It then searches to the depth of the options, which usually fits into the time. If this
-takes more than half of the time, it starts again and searches one move deeper at a time. The deepest finished
-search counts.
+With a time limit, the first search looks one move ahead, so that there is an answer. It takes microseconds
+and always finishes. The second search goes to the depth of the options, which usually fits into the time. If
+it takes more than half of the time, it is stopped, and further searches go one move deeper at a time. The
+deepest finished search counts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Budget(NamedTuple):
 
 
 class DeepeningSearch(ABC):
-    """An `octofold_game.contract.searches.Search` by iterative deepening. Subclasses search to one depth."""
+    """A search by iterative deepening (`octofold_game.contract.searches`). Subclasses search to one depth."""
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False
@@ -91,7 +91,7 @@ class DeepeningSearch(ABC):
         boards are spread over threads and does not affect answers."""
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return the search depths `[N]` of boards `[N]` by the options."""
+        """Return the search depths `[N]` of boards `[N]`, according to the options."""
         return np.full(len(boards), self._depth, np.uint8)
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Converts boards with tiles beyond 32768 into boards that fit into 64 bits.
 
 A packed cell has four bits, which hold tiles up to 32768. If a tile size is not on the board and cannot soon
-be made, all larger tiles can be halved together. The same tiles are equal then, and the same moves and merges
-are legal. Guei, Chen and Wu halve large tiles in this way when a network knows too little about them
+be made, all larger tiles can be halved together. Different tiles stay different then, and the same moves and
+merges are legal. Guei, Chen and Wu halve large tiles in this way when a network knows too little about them
 ("Optimistic Temporal Difference Learning for 2048", IEEE Transactions on Games, 2022).
 """
 

@@ -31,7 +31,7 @@ class LocalPlayer(ABC):
     kind: ClassVar[str]
     """The name of the player without its options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
-    """The largest exponent that the player accepts. A game that exceeds it ends."""
+    """The largest exponent that the player accepts. A larger tile ends a game."""
     looks_ahead: ClassVar[bool] = False
     """Whether large tiles are halved early, before a search can make a 65536, see `pack_downgraded`."""
     revision: ClassVar[int] = 1

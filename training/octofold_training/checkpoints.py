@@ -46,7 +46,7 @@ class Checkpoint:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The SHA-256 and the stages, as a run that starts from this network records them."""
+        """SHA-256 of the weights file, and the training stages, for runs that start from this network."""
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 

@@ -53,7 +53,7 @@ def tune(flags: TuneFlags) -> None:
     """Evaluate the missing candidates, and print the player with the mean weights of the last distribution.
 
     Raises:
-        TrainingError: the folder has candidates of other flags, or another process uses the folder.
+        TrainingError: the folder has candidates from other flags, or another process uses the folder.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -71,7 +71,7 @@ def tune(flags: TuneFlags) -> None:
                     with appending(file) as opened:
                         opened.write(msgspec.json.encode(played[-1]).decode() + "\n")
                 if (played[done].weights, played[done].first_game) != (weights, first_game):
-                    raise TrainingError(f"{file} has candidates of other flags; name another --state")
+                    raise TrainingError(f"{file} has candidates from other flags; name another --state")
                 averages.append(played[done].average)
                 done += 1
                 line.show(

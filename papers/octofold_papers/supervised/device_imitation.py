@@ -1,8 +1,8 @@
 """Imitation on one GPU: a network learns the moves that a teacher makes in games on the same device.
 
-As in `imitation`, the network learns each position once, as it was played, with the move made. The moves do
-not come from play logs: an n-tuple network makes them in thousands of games, which takes a GPU less time than
-reading logs. Some dozen moves of all games are shuffled together. On a GPU, the kernels of an update are
+As in `imitation`, the network learns the move of every position once, and boards are never turned. The moves
+do not come from play logs: an n-tuple network makes them in thousands of games, which takes a GPU less time
+than reading logs. Some dozen moves of all games are shuffled together. On a GPU, the kernels of an update are
 recorded once as a CUDA graph and replayed, since launching them takes longer than running a small network.
 The module also runs on a CPU, for tests.
 """
@@ -96,7 +96,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and the length of the run, for the checkpoint."""
+        """The training method and the teacher, for the checkpoint."""
         return {
             "method": "supervised by a teacher's games, on one device",
             "teacher_sha256": self._teacher.sha256,

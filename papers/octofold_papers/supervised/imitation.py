@@ -106,7 +106,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and the length of the run, for the checkpoint."""
+        """The training method and the data, for the checkpoint."""
         return {
             "method": "supervised by play logs",
             "moves": len(self._moves),

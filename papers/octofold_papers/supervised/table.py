@@ -185,7 +185,7 @@ class Table:
         if run.positions >= positions + run.options.batch_size:
             shutil.rmtree(unfinished)
             if positions == self.options.positions:
-                raise TrainingError(f"{state} has already learned from {run.positions:,} positions")
+                raise TrainingError(f"{state}: the run has already learned from {run.positions:,} positions")
             return False
         unfinished.rename(place)
         return True

@@ -1,7 +1,7 @@
 """LazyZero: a policy head and a value head learn from short rollouts instead of a tree search.
 
 Source: Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024. Defaults and details
-that the page does not give come from the code at the time of this network (commit c86ea47, August 2023:
+that the page does not give come from the code when this network was trained (commit c86ea47, August 2023:
 core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml).
 
 Before each move of a game, many rollouts start from its board. The value head estimates the number of moves
@@ -109,7 +109,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
         self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
-        self._learns = False  # stays true if the run is extended and would begin to learn later
+        self._learns = False  # once true, it stays true, even if the run is extended
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
             raise TrainingError('LazyZero needs a network with policy and value: kind = "residual"')

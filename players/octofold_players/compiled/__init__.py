@@ -1,1 +1,1 @@
-"""Parts that compiled searches share: lines, last moves, threads and tables on disk."""
+"""Parts that compiled searches share: line tables, last moves, limits, threads, and tables on disk."""

@@ -1,4 +1,4 @@
-"""The last moves of a search on 64-bit boards, which take most of its time.
+"""Computes the last moves of a search on 64-bit boards, which take most of its time.
 
 A spawn changes one row and one column. So the search slides each board once in all four directions without
 the spawn. For every spawn, it slides only those two lines again.

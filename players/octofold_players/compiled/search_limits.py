@@ -35,9 +35,10 @@ State = np.dtype(
     ]
 )
 """The state of a search, shared by all its calls. In order: whether it has ended (`RUNNING` and so on), the
-number of visited positions, that number at the next check of the clock, the deadline (a time of `clock`), the
-address of the flag (0: none), the number of entries it has written to a transposition table, whether a full
-table ends the search, and the time of `clock` after which it begins no further board."""
+number of visited positions, the number of positions at which the clock is checked next, the deadline (a time
+of `clock`), the address of the flag (0: none), the number of entries that the search has written to a
+transposition table, whether a full table ends the search, and the time of `clock` after which the search
+begins no further board."""
 
 _POSITIONS_BETWEEN_LOOKS = 512
 

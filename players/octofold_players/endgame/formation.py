@@ -45,9 +45,9 @@ class Formation:
     goals: tuple[Mapping[int, int], ...]
     """The goals. A goal gives, for some free cells, how far their exponents are below the next tile's."""
     falling: tuple[tuple[int, int], ...]
-    """Pairs of cells: the tile in the first cell is larger than the tile in the second."""
+    """Pairs of cells: the tile in the first cell must be larger than the tile in the second."""
     unequal: tuple[tuple[int, int], ...]
-    """Pairs of cells with different tiles."""
+    """Pairs of cells that must hold different tiles."""
     anchors: tuple[int, ...]
     """Cells whose smallest tile, like the next tile, limits the tiles in all other cells."""
     clips: bool

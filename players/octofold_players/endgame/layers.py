@@ -33,7 +33,8 @@ class Layers(NamedTuple):
     kept_tiles: np.uint64
     """A board with the kept tiles alone. Alternating 32768 and 16384 stand for all kept tiles."""
     rows: NDArray[np.int64]
-    """[4, 65536]: what each content of each row adds to upper << 32 | lower; negative if not allowed."""
+    """[4, 65536]: for each row of a board and each content of this row, the number that it adds to
+    upper << 32 | lower; negative if a tile is not allowed."""
     upper_strides: NDArray[np.int64]
     """[16]: the factor by which each cell's exponent counts in the upper number."""
     lower_strides: NDArray[np.int64]

@@ -71,7 +71,7 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
         solved: the result of `solver.solve`.
 
     Returns:
-        the number of positions written
+        The number of written positions.
     """
     count = int(np.bitwise_count(solved.kept).sum(dtype=np.int64))
     moves = np.zeros(-(-count // 4), np.uint8)
@@ -92,7 +92,7 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
         listed: `[N]`, ascending: 4 * position + move of each selected position.
 
     Returns:
-        the folder of the new table
+        The folder of the new table.
 
     Raises:
         TableFileError: there are more positions than can be read back.

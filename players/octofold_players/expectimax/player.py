@@ -8,7 +8,7 @@ There are two heuristics. Both are sums over rows and columns. Petr Moravek's he
 and possible merges in a line. It penalizes tiles that are out of order, larger ones more, and large tiles in
 general. He found the weights with CMA-ES. nneonneo's earlier heuristic rewards empty cells, and lines whose
 largest tile is at an end. https://stackoverflow.com/a/22498940 describes both. Moravek's is in 2048.cpp of
-https://github.com/nneonneo/2048-ai, and nneonneo's in commit a3f15f3 of this file.
+https://github.com/nneonneo/2048-ai, and nneonneo's in commit a3f15f3 of that file.
 """
 
 from __future__ import annotations

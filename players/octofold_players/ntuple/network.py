@@ -48,7 +48,7 @@ _ROWS = 1 << 22
 
 
 class TupleLayout(NamedTuple):
-    """The layout of a network's tables: together with the values, all that compiled code needs.
+    """The layout of a network's tables. Compiled code needs only this layout and the values.
 
     Neighboring cells of a tuple are neighboring nibbles of a board, so a run of them can be shifted together.
     The index of a tuple is the OR of `board >> shift & mask` over its runs. Six cells in two runs take two

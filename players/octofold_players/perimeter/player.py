@@ -3,7 +3,7 @@
 The heuristic only rewards large tiles in the top left corner with smaller tiles to the right and below. Once
 six large tiles form a block there, the tables make the next large tile beside it. Neither part is strong
 alone. Together they are macroxue's player (https://github.com/macroxue/2048-ai), the source of the heuristic,
-the formations and the cut-offs. Its depth counts one move less.
+the formations and the cut-offs. macroxue's depth counts one move less.
 """
 
 from __future__ import annotations

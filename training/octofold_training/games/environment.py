@@ -123,7 +123,7 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def step(self, moves: Tensor) -> Tensor:
-        """Play one legal move `[N]` in each game. Return `[N] bool`: whether a new game replaced the game."""
+        """Play one legal move `[N]` in each game. Return `[N] bool`: which games ended and were replaced."""
         afterstates, lines = self.table.slide(self.boards, moves)
         outgrown = (afterstates >= self._exponents).any(dim=1)
         boards = spawn(afterstates, self._random(len(moves)))

@@ -60,7 +60,8 @@ class NetworkPlayer:
             worth = self._answers(self._network, after.reshape(-1, 16)).reshape(-1, 4)
             return _best(np.where(legal, worth * self._scale + rewards, -np.inf))
         answers = self._answers_of_views(boards).reshape(len(boards), self._views, 4)
-        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # moves as on the board
+        # Turn the moves of each view back to moves on the board.
+        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)
         answers = np.where(legal[:, None], answers, -np.inf)
         return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
 
@@ -88,7 +89,7 @@ class NetworkPlayer:
 
 
 def _padded_size(boards: int) -> int:
-    """Return a number of boards, rounded up to three binary digits: at most a quarter more.
+    """Round a number of boards up to three significant binary digits, at most a quarter more.
 
     On a CPU, torch keeps memory for each batch size that it has seen, and games end one after another.
     Without rounding, 100 games of a network with 800,000 weights would keep 200 MB in use.

@@ -45,7 +45,7 @@ class PositionPool:
     def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
         """Make one legal move in each game of the batch: the teacher's in the first half, then the student's.
 
-        Returns `[B] bool`: whether a new game replaced the game.
+        Returns `[B] bool`: which games ended and were replaced.
         """
         batch = self.batch()
         half = self.batch_size // 2

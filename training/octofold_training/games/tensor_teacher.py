@@ -36,7 +36,7 @@ EXPONENTS = LARGEST_EXPONENT + 1
 
 _U = np.uint64
 _ROW = _U(0xFFFF)
-_THREADS = 128  # per block; with more, the registers would suffice for too few blocks
+_THREADS = 128  # threads per block; larger blocks would leave registers for too few blocks
 _CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile, as 4 rounds of 4 cells
 
 
@@ -69,7 +69,7 @@ class TensorTeacher:
         rows = (LEFT.view(np.int16), RIGHT.view(np.int16), REWARD)
         tensors = [torch.from_numpy(each).to(device) for each in (network.values, *integers, *rows)]
         self._tables = _Tables(*(_array(each) for each in tensors))
-        self._tensors = tensors  # own the memory of the arrays
+        self._tensors = tensors  # keeps the memory of the tables alive
         self._fill = _filler_of_gpu() if device.type == "cuda" else _fill
         self._bits = torch.arange(0, 64, 4, device=device)
 

@@ -107,7 +107,8 @@ class DeviceDistillation(StudentRun):
         symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
         views = boards.gather(1, self._cells[symmetries])
         moves_in_view = self._moves[symmetries]
-        logits = self.network(self._one_hot(views)).gather(1, moves_in_view)  # moves as on the board
+        # Turn the moves of each view back to moves on the board.
+        logits = self.network(self._one_hot(views)).gather(1, moves_in_view)
         loss = divergence(logits, values, self.options.temperature)
         self._step(loss, len(boards))
 

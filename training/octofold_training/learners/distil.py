@@ -107,7 +107,8 @@ class Distillation(StudentRun):
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
 
         one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
-        logits = self.network(one_hot).cpu().gather(1, moves_in_view)  # moves as on the board
+        # Turn the moves of each view back to moves on the board.
+        logits = self.network(one_hot).cpu().gather(1, moves_in_view)
         loss = divergence(logits, torch.from_numpy(values), self.options.temperature)
         self._step(loss, len(boards))
 

@@ -71,13 +71,13 @@ class NTupleOptions:
     first_tuples: int = option(
         4, "number of tuples that learn alone at first, since fewer tuples learn faster", minimum=1
     )
-    first_moves: float = option(0.0, "moves before the remaining tuples join")
-    stages: tuple[int, ...] = option((), "descending exponents: boards with these have their own tables")
-    stage_moves: float = option(
-        0.0, "number of moves that are learned before late stages get their own tables"
+    first_moves: float = option(0.0, "moves to learn from before the remaining tuples join")
+    stages: tuple[int, ...] = option(
+        (), "descending exponents of tiles; boards with these tiles have their own tables"
     )
+    stage_moves: float = option(0.0, "moves to learn from before late stages get their own tables")
     prune_moves: float = option(
-        0.0, "moves after which only the most important entries are kept and the others read 0; 0: never"
+        0.0, "moves after which all but the most important entries become 0; 0: never"
     )
     prune_megabytes: float = option(19.0, "size of the compact tables of the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)

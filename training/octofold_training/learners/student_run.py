@@ -72,7 +72,7 @@ class StudentProgress(RunProgress):
 
     accuracy: float
     regret: float
-    """Average value that a move of the student loses against the teacher's, in its own games, in points."""
+    """Mean regret of the student in its own games: the best move's value minus the made move's, in points."""
     student_games: int
 
     def details(self) -> str:

@@ -87,7 +87,7 @@ def kinds() -> tuple[type[NetworkArchitecture], ...]:
 
 
 def architecture_of(content: Architecture) -> NetworkArchitecture:
-    """Return an architecture as a structure.
+    """Return an architecture as a `NetworkArchitecture`.
 
     Raises:
         ArchitectureError: the kind is unknown, or a size is missing, unknown or out of range.
@@ -101,7 +101,7 @@ def architecture_of(content: Architecture) -> NetworkArchitecture:
 
 
 def complete(content: Architecture) -> Architecture:
-    """Return the same architecture with all defaults filled in and without fields that are None.
+    """Return the architecture with all defaults filled in and without fields that are None.
 
     Raises:
         ArchitectureError: see `architecture_of`.

@@ -61,7 +61,7 @@ class PairNetwork(nn.Module):
         )
         places = sum(len(PATTERNS[pattern]) for pattern in patterns)
         self.dense = dense_layers([places * features, *dense, outputs])
-        for pattern in patterns:  # [places, 6, 2] cells
+        for pattern in patterns:  # the cells of each pair, [places, 6, 2]
             pairs = torch.from_numpy(PATTERNS[pattern][:, np.array(PAIRS)])
             self.register_buffer(f"{pattern}_pairs", pairs, persistent=False)
         self.register_buffer("first_rows", torch.arange(len(PAIRS)) * exponents**2, persistent=False)
@@ -80,12 +80,12 @@ class PairNetwork(nn.Module):
 
 
 def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return sums `[M, features]` of the table's `rows` `[M, 6]`, by lookup in float32: fast on a CPU."""
+    """Return sums `[M, features]` of the table's `rows` `[M, 6]` by lookup in float32, for a CPU."""
     return embedding_bag(rows, table, mode="sum").to(dtype)
 
 
 def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the sums of `sums_by_lookup` by a matrix product in `dtype`: its gradients are fast on a GPU."""
+    """Return the same sums by a matrix product in `dtype`, for a GPU: its gradients need no sorted rows."""
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 

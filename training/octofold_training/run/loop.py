@@ -94,7 +94,7 @@ def stages_so_far(
 
 
 def _is_same(before: Stage, now: Stage) -> bool:
-    """Return whether a stage continues the one before. Options unknown to the earlier stage are ignored."""
+    """Return whether stage `now` continues stage `before`. Options unknown to `before` are ignored."""
     known = {name: value for name, value in now["options"].items() if name in before["options"]}
     return _without_lengths(before) == _without_lengths({**now, "options": known})
 
@@ -120,7 +120,7 @@ class SavedRun(NamedTuple):
 
     stages: Sequence[Stage]
     identity: str
-    """Identity of the run, which its checkpoint contains, too."""
+    """Random identifier of the run, which its checkpoint contains, too."""
 
 
 def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
@@ -243,7 +243,7 @@ class _Files:
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._begun = begun
         self._require_own_checkpoint()
-        # An error at the first save would lose the training until then.
+        # An error at the first save would lose the training up to that point.
         if reason := why_not_writable(checkpoint):
             raise TrainingError(f"--checkpoint: {reason}")
 
@@ -263,7 +263,7 @@ class _Files:
                 "keeps what was saved before"
             )
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
-        if float16:  # checked first, so that the saved state has no weights that are too large
+        if float16:  # checked before the state is saved, so that its weights are not too large
             checkpoints.halve(run.averaged.module.state_dict())
         self._require_own_checkpoint()  # another run may have written there while this one learned
         options = asdict(run.options)

@@ -17,7 +17,7 @@ from octofold_game.contract.structures import structured
 from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
-_LARGEST_SHARE = 0.1  # of a run, so that initial weights are less than e**-10 of the averaged weights
+_LARGEST_SHARE = 0.1  # largest share of a run, so that e**-10 or less of the initial weights is averaged in
 
 Options = TypeVar("Options")
 
@@ -58,7 +58,7 @@ def fixed_options(options: Any) -> list[str]:
 
 
 def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) -> None:
-    """Raise `TrainingError` if an option of these names differs from its value in `before`, if it has one."""
+    """Raise `TrainingError` if one of the named options has another value in `before`."""
     changed = {name: getattr(options, name) for name in names}
     changed = {name: now for name, now in changed.items() if before.get(name, now) != now}
     if changed:
