@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def gpu_name() -> str:
-    """Return the driver's name of the first GPU."""
+    """Return the name of the first GPU, as the driver reports it."""
     driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
     driver.cuInit(0)
     driver.cuDeviceGetName(name, len(name), 0)

@@ -1,7 +1,7 @@
 """Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
-With a time limit, the first search looks one move ahead, so that there is an answer. It takes microseconds
-and always finishes. The second search goes to the depth of the options, which usually fits into the time. If
+With a time limit, the first search looks one move ahead, so that every board has an answer. It takes
+microseconds and always finishes. The second search goes to the depth of the options, which usually fits. If
 it takes more than half of the time, it is stopped, and further searches go one move deeper at a time. The
 deepest finished search counts.
 """

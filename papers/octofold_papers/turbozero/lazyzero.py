@@ -256,7 +256,7 @@ def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
 
 
 Uniform: TypeAlias = Callable[[int], Tensor]
-"""Function that takes a number K and returns random numbers `[N, K] float32` in [0, 1), a row per board."""
+"""A function that takes a number K and returns random numbers `[N, K] float32` in [0, 1), a row per board."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ _CELL = _U(0xF)
 LEAST_NEXT, MOST_NEXT = 5, 11
 """Range of the exponents of next tiles. A spawned 4 must be within all limits."""
 LEAST_ANCHOR = 4
-"""The smallest exponent of an anchor: the tiles of goals are at most three below it."""
+"""The smallest exponent of an anchor. The exponents of goals are at most three below it."""
 
 
 @dataclass(frozen=True)

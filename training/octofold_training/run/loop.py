@@ -168,7 +168,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
 
 
 Estimate = Callable[[TrainingRun[Any]], "StrengthEstimate | None"]
-"""Function that estimates a run's strength if an estimate is due, otherwise returns None."""
+"""A function that estimates a run's strength if an estimate is due, and otherwise returns None."""
 
 
 def train(
