@@ -277,7 +277,7 @@ def test_a_run_is_pruned_when_it_has_all_tables() -> None:
     ("tuples", "message"),
     [
         ((), "at least one"),
-        (((0, 1), (0, 1, 2, 3)), r"tuple \[0, 1, 2, 3\]: all have one length"),
+        (((0, 1), (0, 1, 2, 3)), r"tuple \[0, 1, 2, 3\]: all tuples must have the same length"),
         (((0, 20),), r"tuple \[0, 20\]: cells must be whole numbers from 0 to 15"),
         (((5, 3),), r"tuple \[5, 3\]: .*, in ascending order"),
         ((tuple(range(8)),), "1 to 7 cells"),
