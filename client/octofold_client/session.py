@@ -1,6 +1,6 @@
 """`evaluate` and `merge`, the functions for programs and notebooks.
 
-The subcommands of `octofold` play with the same class `Players`.
+The subcommands of `octofold` use the same class, `Players`.
 """
 
 import sys

@@ -54,7 +54,7 @@ def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: P
 @pytest.mark.parametrize(
     ("player", "message"),
     [
-        (FirstLegal, r"the player must be an instance, got the class FirstLegal: evaluate FirstLegal\(\)"),
+        (FirstLegal, r"the player must be an instance, got the class FirstLegal: use FirstLegal\(\)"),
         (type("Mute", (), {"name": "mute"})(), "Mute is not a player: it has no method"),
     ],
 )

@@ -48,7 +48,7 @@ from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"
 PAGE = "http://127.0.0.1:8000/"
-"""Address of the page of the server that `make serve` starts."""
+"""Address of the page of a server that was started with `make serve`."""
 
 
 @dataclass(kw_only=True)

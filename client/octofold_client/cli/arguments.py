@@ -156,8 +156,8 @@ class GameFlags:
     )
     watch: bool = option(
         False,
-        "also write the boards of running games into live.json in the result folder, for the tab Watch of "
-        "the page of octofold-serve",
+        "also write the boards of running games into live.json in the result folder, for the Watch tab of "
+        "the server's page",
     )
 
 

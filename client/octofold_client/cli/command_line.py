@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with handling(
             exit_by_signal, signal.SIGTERM, signal.SIGHUP
-        ):  # also stop a server that a subcommand started
+        ):  # so that a server of a subcommand stops, too
             code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

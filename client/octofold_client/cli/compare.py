@@ -187,8 +187,8 @@ def _check_limit(options: Options, question: Question, first: Contender) -> None
     games += fewest_games(float(question.margin), share)
     if options.limit < games:
         print(
-            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players, "
-            f"which takes {games:,} games even if they score the same in every game",
+            f"--limit {options.limit:,} is too small: for equal players, a yes to {question.flag} takes at "
+            f"least {games:,} games",
             file=sys.stderr,
         )
 

@@ -36,6 +36,6 @@ def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """Print the object, with `schema` as its first field unless it has one."""
+    """Print the object. If it has no field `schema`, the field is added at its start."""
     json.dump({"schema": SCHEMA} | content, sys.stdout, indent=2)
     print()

@@ -92,7 +92,7 @@ def _path_text(value: object) -> str:
 def _check(player: object) -> None:
     kind = player.__name__ if isinstance(player, type) else type(player).__name__
     if isinstance(player, type):
-        raise EvaluationError(f"the player must be an instance, got the class {kind}: evaluate {kind}()")
+        raise EvaluationError(f"the player must be an instance, got the class {kind}: use {kind}()")
     if not callable(getattr(player, "next_moves", None)):
         raise EvaluationError(f"{kind} is not a player: it has no method next_moves(boards)")
     name = getattr(player, "name", None)
