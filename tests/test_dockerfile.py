@@ -140,7 +140,7 @@ def container(image: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[by
         process.wait()
 
 
-def test_a_container_serves_warns_lets_nobody_load_and_stops_with_an_open_stream(
+def test_a_container_serves_warns_refuses_to_load_models_and_stops_with_an_open_stream(
     image: Path, container: tuple[subprocess.Popen[bytes], str, Path]
 ) -> None:
     process, target, ready_file = container
@@ -165,7 +165,7 @@ def test_a_container_serves_warns_lets_nobody_load_and_stops_with_an_open_stream
     assert "is not a variable" not in log
 
 
-def test_a_file_that_nobody_touches_any_more_is_no_health(tmp_path: Path) -> None:
+def test_a_ready_file_that_is_not_touched_means_unhealthy(tmp_path: Path) -> None:
     file = tmp_path / "ready"
     file.touch()
     assert is_healthy(file)

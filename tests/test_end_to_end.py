@@ -36,7 +36,7 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
         assert row["score"] == episodes[row["game"]].score
 
 
-def test_play_leaves_alone_what_is_finished_and_what_another_program_writes_to(
+def test_play_does_not_touch_a_finished_result_or_one_that_another_program_writes(
     repository: Path, tmp_path: Path
 ) -> None:
     command = ("play", "--games", "1", "--models", repository)

@@ -51,7 +51,7 @@ def test_a_moved_clone_makes_its_environment_anew_and_a_pull_keeps_it(clone: Pat
     assert made(moved) == ""
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew_and_one_that_cannot_be_made_costs_none(
+def test_an_environment_without_its_python_is_renewed_and_a_wrong_python_leaves_it(
     clone: Path,
 ) -> None:
     assert make(clone, "/no/such/python").returncode

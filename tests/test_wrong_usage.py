@@ -91,7 +91,7 @@ def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
         ("octofold-serve", "--no-tune", "--tune"),
     ],
 )
-def test_what_is_gone_says_what_to_do_instead(
+def test_the_error_for_a_removed_word_says_what_to_do_instead(
     command: str, word: str, listed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, *subcommands = command.split()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long  # plays games and compiles
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_bench_says_what_is_left_of_the_variance(tmp_path: Path) -> None:
+def test_the_bench_measures_the_remaining_variance(tmp_path: Path) -> None:
     values = f"ntuple:{newest('ntuple')}"
     played = octofold("evaluate", "--player", values, "--games", "30", "--luck", "none", "--out", tmp_path)
     assert played.returncode == 0, played

@@ -58,7 +58,9 @@ def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: P
         (type("Mute", (), {"name": "mute"})(), "Mute is not a player: it has no method"),
     ],
 )
-def test_what_is_no_player_is_told_in_a_sentence(player: Any, message: str, tmp_path: Path) -> None:
+def test_an_object_that_is_not_a_player_is_refused_in_one_sentence(
+    player: Any, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(EvaluationError, match=message):
         evaluate(player, tmp_path, games=1)
 

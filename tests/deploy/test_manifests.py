@@ -195,7 +195,7 @@ def test_the_server_takes_what_its_manifest_says_and_does_what_it_promises(combi
 
 
 @WHERE
-def test_the_server_reads_and_writes_only_what_is_mounted_or_in_the_image(combination: str) -> None:
+def test_the_server_reads_and_writes_only_files_of_mounts_and_of_the_image(combination: str) -> None:
     ((spec, container),) = servers(resolved(combination))
     config = configuration(container)
     mounts = {PurePosixPath(mount["mountPath"]): mount for mount in container["volumeMounts"]}

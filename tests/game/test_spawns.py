@@ -35,7 +35,7 @@ def assert_uniform(counts: NDArray[np.int64]) -> None:
 
 
 def plain_splitmix(seed: int, count: int) -> list[int]:
-    """The published generator, in plain Python."""
+    """Return numbers of the published generator, in plain Python."""
     outputs = []
     for _ in range(count):
         seed = (seed + 0x9E3779B97F4A7C15) % 2**64

@@ -43,7 +43,7 @@ def server(
 
 @pytest.fixture
 def go(browser: Browser, server: Server) -> Visitor:
-    """Visit the page, with the token unless the test says otherwise."""
+    """A function that visits the page, by default with the token."""
 
     def start(path: str = "/", *, token: str | None = TOKEN, **options: Any) -> AbstractContextManager[Visit]:
         return partial(visit, browser, server.address, token)(path=path, **options)

@@ -40,7 +40,7 @@ def play(folder: Path, games: int, *more: str) -> None:
 
 @contextmanager
 def begun(folder: Path) -> Iterator[Command]:
-    """An evaluation that has finished some of its games."""
+    """Run an evaluation until some of its games are finished."""
     replays = folder / "games.replay"
     before = replays.stat().st_size if replays.exists() else 0
     command = Command(*PLAYER, "--games", str(GAMES), "--out", folder)

@@ -36,7 +36,7 @@ def games(server: Server) -> list[Episode]:
 
 
 def damaged(games: list[Episode], folder: Path) -> bytes:
-    """A replay file with one changed bit."""
+    """Write a replay file with one changed bit."""
     write_games(folder / "whole.replay", games)
     content = bytearray((folder / "whole.replay").read_bytes())
     content[40] ^= 1
@@ -79,7 +79,7 @@ def test_a_wrong_board_in_the_address_is_told_in_a_sentence_and_the_page_goes_on
         expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
 
 
-def test_after_an_address_of_what_is_not_there_another_can_be_chosen(
+def test_after_an_address_of_a_missing_item_another_can_be_chosen(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is there
 ) -> None:

@@ -45,7 +45,7 @@ def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -
         ("lazyzero", "[xyz]", f"unknown table [xyz]; choose from network, {', '.join(OPTIONS)}"),
     ],
 )
-def test_a_wrong_recipe_says_what_is_wrong_where_before_anything_is_loaded(
+def test_a_wrong_recipe_is_refused_with_the_wrong_key_before_anything_is_loaded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str, message: str
 ) -> None:
     file = tmp_path / "mine.toml"

@@ -58,7 +58,7 @@ def test_a_field_that_is_not_known_may_be_short_and_may_not_be_long() -> None:
         parse(pb.NextMovesRequest, message + start + b"\x81\x08" + bytes(MAX_UNKNOWN_BYTES + 1))
 
 
-def test_what_is_not_known_cannot_hide_in_a_group() -> None:
+def test_unknown_fields_cannot_hide_in_a_group() -> None:
     hidden = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
     with pytest.raises(InvalidRequest, match="field 99: groups are not allowed"):
         parse(pb.NextMovesRequest, b"\x9b\x06" + hidden + b"\x9c\x06")

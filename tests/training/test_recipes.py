@@ -64,7 +64,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ('[distil]\nstart = "net\\u0000"', r"start must not contain a NUL character"),
     ],
 )
-def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_recipe_is_refused_with_the_wrong_key(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=rf"mine\.toml: .*{message}"):
         read_recipe(_recipe(tmp_path, text), TABLES).options("distil", DistilOptions)
 

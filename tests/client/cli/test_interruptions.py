@@ -128,7 +128,7 @@ def server_of(process: Command) -> psutil.Process:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_other_signals_end_an_evaluation_and_what_is_finished_is_kept(
+def test_other_signals_end_an_evaluation_and_finished_games_are_kept(
     start: Start, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     process = start("evaluate", *ENDLESS, "--player", "random", "--out", "out")

@@ -56,7 +56,7 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("analyse {games} --judge random --target {nobody}", 2, "^random cannot be a judge"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(
+def test_an_error_is_one_line_and_nothing_is_written(
     command: str, code: int, message: str, target: str, port: int, games: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "boards.csv").write_text(f"{CORNER} 1\n")

@@ -111,7 +111,7 @@ def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
 
 
 def interrupted(number: int, parallel: int, seed: int) -> dict[int, int]:
-    """Return the finished games at half of all moves, if longer games score more."""
+    """Return the games that are finished after half of all moves; longer games score more."""
     scores = np.random.default_rng(seed).gamma(2.4, 1_000, number)
     ends, free = np.zeros(number), np.zeros(parallel)
     for game, score in enumerate(scores):

@@ -113,7 +113,7 @@ def test_the_interval_of_the_games_won_holds_the_truth_in_nineteen_of_twenty_run
     assert 5 <= missed <= 35  # 20 on average
 
 
-def test_equal_players_have_no_interval_and_harm_nobody() -> None:
+def test_equal_players_have_no_interval_and_do_not_affect_others() -> None:
     scores = {game: game * game for game in range(50)}
     more = {game: score + 7 for game, score in scores.items()}
     contest = Contest.of([side("a", scores), side("b", scores), side("c", more)])

@@ -86,7 +86,7 @@ def test_the_clustered_interval_covers_the_truth_in_about_95_of_100_samples() ->
     generator = np.random.default_rng(1)
     covered = 0
     for _ in range(400):
-        shares = generator.beta(1.4, 0.6, 60)  # of games, on average 0.7
+        shares = generator.beta(1.4, 0.6, 60)  # number of games; the average is 0.7
         sizes = generator.integers(20, 51, 60)
         low, high = clustered_share_interval(generator.binomial(sizes, shares), sizes)
         covered += low <= 0.7 <= high

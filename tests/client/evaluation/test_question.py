@@ -30,7 +30,7 @@ def played(ratio: float, games: int = 1_500, seed: int = 1) -> Bets:
         (1.05, True, None, None),
     ],
 )
-def test_the_bets_answer_what_is_true_and_leave_open_what_is_close(
+def test_the_bets_answer_clear_questions_and_leave_close_ones_open(
     ratio: float, no_worse: bool | None, equal: bool | None, better: bool | None
 ) -> None:
     bets = played(ratio)

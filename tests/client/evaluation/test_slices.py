@@ -132,7 +132,7 @@ def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Pa
     )
 
 
-def test_what_is_no_finished_result_is_named(slices: list[Path], tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_finished_result_is_named(slices: list[Path], tmp_path: Path) -> None:
     a, b, c = slices
     to = tmp_path / "merged"
     (tmp_path / "empty").mkdir()

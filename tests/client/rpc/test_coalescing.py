@@ -68,9 +68,7 @@ def moves(asked: list[ThreadRequest]) -> list[int]:
     return [one.result(0.0).move for one in asked]
 
 
-def test_a_lone_board_goes_at_once_and_later_ones_gather_until_they_are_as_many_as_those_on_their_way() -> (
-    None
-):
+def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_they_equal_those_in_flight() -> None:
     hand = ByHand()
     asked = hand.ask(1)
     assert hand.calls == [[1]]
@@ -102,7 +100,7 @@ def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() 
         asked[4].result(0.0)
 
 
-def test_a_call_is_cancelled_when_the_last_who_waited_for_it_has_left() -> None:
+def test_a_call_is_cancelled_when_its_last_waiter_has_left() -> None:
     hand = ByHand()
     asked = hand.ask(1, 2, 3, 4)
     _, call = hand.begun[2]
@@ -125,7 +123,7 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
     assert long.result(0.0).move == 4
 
 
-def test_ctrl_c_while_one_sends_for_all_loses_nobody_else() -> None:
+def test_ctrl_c_in_the_thread_that_sends_for_all_loses_no_other_board() -> None:
     class Interrupted(ByHand):
         interrupt = False
 

@@ -44,7 +44,7 @@ def same(answer: NextMove, alone: NextMove) -> bool:
 
 @pytest.fixture(scope="module")
 def alone(target: str) -> list[NextMove]:
-    """The answers to each board in a call of its own."""
+    """The answers to the boards, one call for each."""
     with Client(target) as client:
         return [client.next_move(board) for board in BOARDS]
 
@@ -124,7 +124,7 @@ def board_of(cell: int) -> list[int]:
     return [cell] + [0] * 15
 
 
-def test_closing_the_client_lets_nobody_hang(listen: Listen) -> None:
+def test_closing_the_client_ends_all_waits(listen: Listen) -> None:
     servicer = Patient()
     _, target = listen(servicer)
     client = Client(target)
@@ -139,7 +139,7 @@ def test_closing_the_client_lets_nobody_hang(listen: Listen) -> None:
         client.list_models()
 
 
-async def test_closing_the_asyncio_client_lets_nobody_hang(listen: Listen) -> None:
+async def test_closing_the_asyncio_client_ends_all_waits(listen: Listen) -> None:
     servicer = Patient()
     _, target = listen(servicer)
     client = AsyncClient(target)

@@ -32,7 +32,7 @@ def test_a_target_is_one_address_or_several_of_either_kind() -> None:
         *("dns:///here", "here:1,there", "a:1,,b:2", "unix:", "[fe80::1%]:1", "ipv4:", "a :1", "a:1 b:2"),
     ],
 )
-def test_what_is_no_address_is_named(target: str) -> None:
+def test_a_target_that_is_not_an_address_is_named(target: str) -> None:
     with pytest.raises(InvalidRequest, match="must be HOST:PORT"):
         addresses_of(target)
 

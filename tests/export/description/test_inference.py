@@ -94,7 +94,7 @@ def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
     assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)
 
 
-def test_what_an_output_of_several_means_is_asked_with_its_name() -> None:
+def test_the_export_asks_for_the_meaning_of_an_output_by_its_name() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(4, 4))
     with pytest.raises(NeedsFlags, match="name one with --output and its kind with --answer") as raised:
         complete(Hints(), network)

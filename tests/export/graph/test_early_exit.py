@@ -27,7 +27,7 @@ FORCED = np.array([1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 0, 0, 0, 0], np.uint8)  #
 
 
 def some_boards(count: int) -> NDArray[np.uint8]:
-    """Random boards of which many have few legal moves, and some have one or none."""
+    """Return random boards. Many have few legal moves, and some have one or none."""
     random = np.random.default_rng(4)
     found = random.integers(1, 12, (count, 16), dtype=np.uint8)
     found[: count // 2] *= random.random((count // 2, 16)) < 0.7

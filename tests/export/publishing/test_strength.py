@@ -15,7 +15,7 @@ from octofold_export.publishing.card_files import change_card
 from support.cards import read_card
 from support.one_kind import of_one_kind
 
-"""What a card says does not depend on the kind of network."""
+"""The content of a card does not depend on the kind of network."""
 
 pytestmark = of_one_kind
 

@@ -42,7 +42,7 @@ def test_a_version_holds_its_files_and_the_model_its_configuration(tmp_path: Pat
     assert (tmp_path / "models/cnn5/config.pbtxt").read_text() == "name: cnn5"
 
 
-def test_other_accounts_may_read_what_is_published(tmp_path: Path) -> None:
+def test_other_accounts_may_read_published_files(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         folder = publish(tmp_path, "cnn5", 1, FILES, "")

@@ -57,7 +57,7 @@ def ask(file: Path, boards: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     return dict(zip(names, session.run(names, {"boards": boards}), strict=True))
 
 
-def test_a_strangers_network_is_published_by_one_command_and_answers_as_it_did(
+def test_a_foreign_network_is_published_by_one_command_and_keeps_its_answers(
     lessons: Lessons, lessons_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(2)

@@ -165,7 +165,7 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
         (["--precisions", "fp32,int8"], "cannot be exported as int8"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_no_file(
+def test_a_failure_is_one_line_and_leaves_no_file(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
 ) -> None:
     assert export(saved, tmp_path / "models", *flags) == 1

@@ -178,7 +178,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_used_is_one_line_and_nothing_is_published(
+def test_an_unusable_network_gives_one_line_and_nothing_is_published(
     flags: list[str], message: str, place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = [flag.replace("HERE", f"linear_player_{place.name}") for flag in flags]

@@ -51,7 +51,7 @@ def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up_but_a_lat
             signal.raise_signal(signal.SIGTERM)
 
 
-def test_what_is_said_after_the_reader_has_gone_goes_nowhere() -> None:
+def test_output_after_the_reader_has_gone_is_discarded() -> None:
     code = (
         "import signal, sys\n"
         "from octofold_game.commands.signals import handling\n"

@@ -114,6 +114,6 @@ def test_a_card_is_read_at_once_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "[" * 100_000, '{"format": ' + "9" * 5_000 + "}"])
-def test_what_is_no_json_object_is_no_card(text: str) -> None:
+def test_a_card_must_be_a_json_object(text: str) -> None:
     with pytest.raises(CardError, match=r"^card\.json is not (a )?JSON"):
         parse_card(text)

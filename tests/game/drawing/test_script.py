@@ -1,4 +1,4 @@
-"""Modules of JavaScript become one script, or an error says why not."""
+"""Modules of JavaScript become one script, or an error gives the reason."""
 
 import pytest
 from octofold_game.drawing.viewer.script import in_one

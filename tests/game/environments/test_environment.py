@@ -164,7 +164,7 @@ def test_a_window_shows_each_board_and_closes() -> None:
         ("PIL", "rgb_array", "pictures of boards need Pillow: run "),
     ],
 )
-def test_what_is_missing_for_a_picture_is_named_with_its_command(
+def test_a_package_that_a_picture_lacks_is_named_with_its_command(
     missing: str, mode: str, message: str
 ) -> None:
     code = (

@@ -65,7 +65,7 @@ def test_of_two_writers_at_once_the_last_one_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
     path = Path("/dev/zero") if kind == "device" else tmp_path / kind
     if kind == "pipe":
         os.mkfifo(path)

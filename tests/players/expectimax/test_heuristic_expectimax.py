@@ -19,7 +19,7 @@ Square = NDArray[np.uint8]
 
 
 def line_worth(line: list[int]) -> float:
-    """The worth of a row or column, computed step by step as in nneonneo's program."""
+    """Return the value of a row or column, computed step by step like nneonneo's program."""
     merges = previous = counter = 0
     for rank in line:
         if rank:
@@ -37,7 +37,8 @@ def line_worth(line: list[int]) -> float:
 
 
 def first_line_worth(line: list[int]) -> float:
-    """The same as in nneonneo's program of March 2014, which adds 100,000 to the sum of all lines."""
+    """Return the value of a line like nneonneo's program of March 2014, which adds 100,000 to the sum of all
+    lines."""
     largest = 0
     for cell, rank in enumerate(line):
         if rank > line[largest]:

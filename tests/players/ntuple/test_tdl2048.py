@@ -58,9 +58,7 @@ SMALL = VALUES[:4096]
         (weights([table("014", np.full(4096, np.nan, np.float32), 3)]), "not finite numbers"),
     ],
 )
-def test_another_file_is_refused_by_what_is_wrong_with_it(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_another_file_is_refused_with_a_reason(content: bytes, message: str, tmp_path: Path) -> None:
     file = tmp_path / "other.w"
     file.write_bytes(content)
     with pytest.raises(TableFileError, match=message) as refused:

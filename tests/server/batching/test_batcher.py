@@ -123,7 +123,7 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
     assert_answers(future.result().moves.moves, boards_of(20))
 
 
-def test_what_is_left_of_a_call_is_not_divided_if_it_takes_little_time(
+def test_the_rest_of_a_call_is_not_divided_if_it_takes_little_time(
     new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batcher_module, "WHOLE_SECONDS", 0.1)  # at first, a board counts a millisecond
@@ -173,7 +173,7 @@ def test_bulk_that_fills_its_queue_leaves_room_for_interactive_calls(new_batcher
     wait_for([bulk, interactive])
 
 
-def test_what_is_done_is_told_exactly_once_whatever_becomes_of_it(new_batcher: NewBatcher) -> None:
+def test_the_end_of_every_call_is_reported_exactly_once(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend)
     hold(batcher, backend)

@@ -64,7 +64,7 @@ def test_calls_with_similar_budgets_share_a_batch(one: Call, other: Call) -> Non
         (call_of(1, search_seconds=0.01), call_of(1, search_seconds=0.1)),
     ],
 )
-def test_a_call_in_a_hurry_ends_nobody_elses_search(one: Call, other: Call) -> None:
+def test_calls_of_very_different_times_do_not_share_a_batch(one: Call, other: Call) -> None:
     assert room(one, other) == room(other, one) == 0
 
 

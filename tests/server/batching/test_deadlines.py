@@ -33,7 +33,7 @@ def test_a_million_calls_that_are_done_in_time_are_not_kept() -> None:
     assert len(deadlines) <= SMALLEST_SWEEP
 
 
-def test_a_call_whose_caller_has_gone_on_is_gone_with_its_boards() -> None:
+def test_an_abandoned_call_is_freed_with_its_boards() -> None:
     deadlines = Deadlines()
     call = call_until(1e9)
     deadlines.add(call)

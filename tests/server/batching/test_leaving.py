@@ -135,7 +135,7 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
     assert backend.rows <= 32 + 1
 
 
-def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled(
+def test_a_client_that_leaves_at_its_deadline_was_late_and_one_that_leaves_before_has_cancelled(
     new_batcher: NewBatcher,
 ) -> None:
     backend = RecordingBackend()

@@ -66,7 +66,7 @@ def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_whi
     assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
 
 
-def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_room_at_once(
+def test_a_connection_without_messages_waits_for_others_and_makes_room_at_once(
     refusals: Refusals,
 ) -> None:
     arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
@@ -103,7 +103,7 @@ def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refus
     assert greedy[1].code == code_pb2.RESOURCE_EXHAUSTED
 
 
-def test_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
+def test_a_call_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
     arrivals = Arrivals(1, 4, -1.0, ByteBudget(MIB, refusals), refusals)  # every call is too late
     calls = begin(arrivals, "one", 3)
     arrivals.expire()

@@ -66,7 +66,7 @@ def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
 
 
 @pytest.mark.parametrize("flags", [("--host", "0.0.0.0"), ("--max-connection-age", "300")])
-def test_auto_is_direct_for_strangers_and_for_what_native_has_not(
+def test_auto_is_direct_for_untrusted_clients_and_for_features_that_native_lacks(
     write_version: WriteVersion, start_server: Start, flags: tuple[str, ...]
 ) -> None:
     write_version()

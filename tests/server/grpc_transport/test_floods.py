@@ -72,7 +72,7 @@ def keep_unfinished(connection: RawConnection, count: int, sent: bytes, done: th
 
 
 @pytest.mark.parametrize(("count", "sent"), [(200, b""), (1, message_start(64) + b"\x0a")])
-def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
+def test_clients_that_begin_calls_and_never_finish_them_do_not_delay_others(
     start: Start, count: int, sent: bytes
 ) -> None:
     # There is room for only a few arriving messages.

@@ -79,7 +79,7 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
         assert ask(channel, b"good") == b"good"
 
 
-def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -> None:
+def test_a_server_that_stops_ends_unanswered_calls(served: Serve) -> None:
     left = threading.Event()
     asked = threading.Event()
 

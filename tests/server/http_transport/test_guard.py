@@ -63,7 +63,7 @@ def test_links_from_other_sites_work(ask: Ask, server: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/page/about", f"/move?board={16 * '1'}"])
-def test_a_site_whose_name_leads_to_loopback_reads_nothing(ask: Ask, server: Served, path: str) -> None:
+def test_a_site_whose_name_resolves_to_loopback_reads_nothing(ask: Ask, server: Served, path: str) -> None:
     host = f"evil.example:{server.rest_port}"
     reply = ask(server, "GET", path, Host=host, Origin=f"http://{host}", Sec_Fetch_Site="same-origin")
     assert reply.status == 403

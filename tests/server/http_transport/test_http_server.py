@@ -109,7 +109,7 @@ def open_connection(server: HasRest) -> socket.socket:
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
     ],
 )
-def test_what_is_not_http_is_refused_and_others_are_served(
+def test_bytes_that_are_not_http_are_refused_and_others_are_served(
     ask: Ask, server: ServerProcess, sent: bytes
 ) -> None:
     answer = answer_to(sent, ("127.0.0.1", server.rest_port))
@@ -137,9 +137,7 @@ def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
             assert typical_cpu_seconds(server.pid, ask, 3) < 1.0
 
 
-def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
-    ask: Ask, serve_all: ServeAll
-) -> None:
+def test_probes_are_answered_at_the_maximum_number_of_requests(ask: Ask, serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
         backend.gate.clear()

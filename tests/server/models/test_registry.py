@@ -20,7 +20,7 @@ from support.servers import WriteVersion
 from support.waiting import wait_for
 
 
-def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
+def test_an_unexpected_exception_fails_one_version_and_the_log_has_the_traceback(
     write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_version(version=1)
@@ -61,7 +61,7 @@ def test_a_new_version_takes_over_and_the_old_one_is_freed(
 
 
 @pytest.mark.parametrize("change", ["load", "reload", "unload", "forget"])
-def test_a_version_finishes_what_it_has_accepted_and_keeps_nobody_waiting_meanwhile(
+def test_a_version_finishes_accepted_calls_without_delaying_others(
     write_version: WriteVersion, new_models: NewModels, backends: Backends, tmp_path: Path, change: str
 ) -> None:
     write_version("busy", model=b"recording")
@@ -178,7 +178,7 @@ def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
     assert settled(models) == {"tiny/2": "READY"}
 
 
-def test_the_index_tells_what_is_being_loaded(
+def test_the_index_shows_versions_that_are_loading(
     write_version: WriteVersion, tmp_path: Path, backends: Backends
 ) -> None:
     goes_on = threading.Event()

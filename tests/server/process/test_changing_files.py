@@ -105,7 +105,7 @@ def test_a_token_that_is_revoked_ends_its_open_streams_and_no_others(
     assert server.terminate() == 0
 
 
-def test_a_token_file_that_is_rewritten_in_place_locks_nobody_out(
+def test_rewriting_a_token_file_in_place_keeps_its_tokens_valid(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()

@@ -93,7 +93,7 @@ class Callers:
                     return
 
 
-def test_sigterm_under_load_tells_those_who_watch_then_refuses_and_answers_what_was_accepted(
+def test_sigterm_under_load_notifies_watchers_then_refuses_calls_and_answers_accepted_ones(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()

@@ -52,7 +52,7 @@ def test_two_models_without_a_default_must_be_named(write_version: WriteVersion,
         ask(stub, boards_of(1), model="two")
 
 
-def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
+def test_the_first_lines_name_models_addresses_and_how_to_stop(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("one", 1)

@@ -191,7 +191,7 @@ def test_counters_do_not_fall_when_a_process_dies(server: ServerProcess, ask: As
     assert [answered() for _ in range(3)] == [before + 24] * 3
 
 
-def test_nobody_finds_a_process_that_is_started_again_before_it_is_ready(
+def test_a_restarted_process_gets_no_calls_before_it_is_ready(
     server: ServerProcess, models: Path, gate: Gate, ask: Ask
 ) -> None:
     held = models / "tiny" / "1"

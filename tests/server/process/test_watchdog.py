@@ -49,6 +49,6 @@ def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
 
 
 @pytest.mark.parametrize("transport", ["native", "direct"], indirect=True)
-def test_the_heart_of_a_server_that_nobody_calls_beats(server: Served) -> None:
+def test_an_idle_server_has_a_heartbeat(server: Served) -> None:
     before = server.parts.grpc.beats
     wait_for(lambda: server.parts.grpc.beats >= before + 3)

@@ -1,7 +1,7 @@
 """Random bytes for every RPC and every REST route: each is answered, none with INTERNAL, and the server
 continues.
 
-For fifty times as many cases, and other ones at each run:
+For fifty times the cases, different at each run:
 OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
 """
 

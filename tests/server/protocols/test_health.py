@@ -49,7 +49,7 @@ def test_a_model_is_ready_when_it_is_and_the_service_is() -> None:
     assert statuses("", "service", "model") == [NOT_READY] * 3
 
 
-def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_has_it(
+def test_an_unknown_name_is_not_found_and_can_be_watched_until_a_model_has_it(
     server: Served, stub: HealthCalls
 ) -> None:
     with pytest.raises(grpc.RpcError) as failure:
@@ -65,7 +65,7 @@ def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_h
     watch.cancel()
 
 
-def test_who_watches_hears_of_changes_only_and_of_the_latest(server: Served, stub: HealthCalls) -> None:
+def test_a_watch_reports_only_changes_and_the_latest_state(server: Served, stub: HealthCalls) -> None:
     watches = [stub.Watch(asked(name), timeout=30) for name in ("", SERVICE, "fake")]
     assert [next(watch).status for watch in watches] == [READY] * 3
     server.parts.health.set_model("another", True)  # changes none of the watched names

@@ -84,7 +84,7 @@ def test_streams_too_many_are_refused_and_other_calls_go_on(
 
 
 @pytest.mark.parametrize("message", [b"\xff", reflection_pb2.ServerReflectionRequest(host="h" * 10_000)])
-def test_what_is_no_request_or_too_long_is_refused(server: Served, message: Any) -> None:
+def test_malformed_and_too_long_requests_are_refused(server: Served, message: Any) -> None:
     raw = message if isinstance(message, bytes) else message.SerializeToString()
     call = raw_stream(server.channel, f"{VERSIONS[0]}/ServerReflectionInfo")
     with pytest.raises(grpc.RpcError) as failure:

@@ -55,7 +55,7 @@ def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_
 
 
 @pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f600", "\n"])
-def test_what_a_caller_is_told_fits_into_the_trailers(letter: str) -> None:
+def test_an_error_message_fits_into_the_trailers(letter: str) -> None:
     status = failure_status(UnknownModel(letter * 20_000), "NextMove", "id")
     assert 900 < len(status.message.encode()) <= 1000
     assert status.message.endswith("...")

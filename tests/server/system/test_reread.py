@@ -77,7 +77,7 @@ def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behin
     assert look(number_of, clock) == 22
 
 
-def test_what_cannot_be_used_is_logged_once_and_the_last_good_content_stays(
+def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
     read: Number, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = Reread([read.path], read, clock)
@@ -107,7 +107,7 @@ def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number, clo
     assert look(size, clock, 1.0) == -1
 
 
-def test_files_on_a_mount_that_hangs_hold_up_nobody_who_uses_their_content(read: Number) -> None:
+def test_files_on_a_mount_that_hangs_do_not_delay_users_of_their_content(read: Number) -> None:
     hangs, goes_on = threading.Event(), threading.Event()
     goes_on.set()
 

@@ -53,7 +53,7 @@ def test_a_server_without_standard_error_serves_and_ends_well(command: Command) 
         assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(command: Command) -> None:
+def test_a_server_whose_log_has_lost_its_reader_serves_and_ends_well(command: Command) -> None:
     arguments, channel = command
     read, write = os.pipe()
     with os.fdopen(write, "wb") as log:

@@ -125,7 +125,7 @@ def test_messages_that_are_refused_unread_are_counted(serve_all: ServeAll) -> No
     assert value(found, "octofold_failures_total", **nobody, code="INVALID_ARGUMENT") == 1
 
 
-def test_gauges_tell_what_waits_and_what_is_served(serve_all: ServeAll) -> None:
+def test_gauges_show_waiting_calls_and_served_models(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_batch_size=2) as served:
         backend.gate.clear()
@@ -154,7 +154,7 @@ def test_every_metric_that_the_guide_names_is_there(serve_all: ServeAll) -> None
     assert named <= set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 
 
-def test_processes_add_up_but_for_what_is_no_sum() -> None:
+def test_metrics_of_processes_add_up_except_those_that_are_not_sums() -> None:
     first = [
         Family("octofold_failures_total", "counter", "Calls", {'octofold_failures_total{code="A"}': 2}),
         Family("octofold_ready", "gauge", "Whether", {"octofold_ready": 1}),

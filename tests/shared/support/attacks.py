@@ -70,7 +70,8 @@ def compressed_headers(stream: int) -> bytes:
 
 
 def static_headers(stream: int) -> bytes:
-    """Return a call with 15,000 references to a header of HTTP/2's own table, which no setting takes away."""
+    """Return a call with 15,000 references to a header of HTTP/2's static table, which no setting
+    disables."""
     return frame(HEADERS, END_HEADERS | END_STREAM, stream, _HEAD + b"\x90" * 15_000)
 
 

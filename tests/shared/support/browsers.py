@@ -139,10 +139,10 @@ def visit(
     before: Callable[[Page], object] = lambda _: None,
     **options: Any,
 ) -> Iterator[Visit]:
-    """Open the page in a context of its own, after `before` has changed it.
+    """Open the page in a new browser context, after `before` has changed the context.
 
-    Whatever the test does, the page may ask only its own server, must not put the token into an address, and
-    must not violate its policy or fail with an exception.
+    In every test, the page may call only its own server, must not put the token into an address, and must not
+    violate its policy or raise an exception.
     """
     context = browser.new_context(viewport=options.pop("viewport", DESKTOP), **options)
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""Runs `octofold` in processes of its own that start in milliseconds (`support.forks`).
+"""Runs `octofold` in separate processes that start in milliseconds (`support.forks`).
 
 Tests of what happens at exit or before the imports, and of missing packages, start the installed command.
 """

@@ -62,8 +62,7 @@ class Member:
 class Fleet:
     """Servers, and a name server for their one name; a context manager.
 
-    The name server answers over UDP on 127.0.0.1. Whatever name is asked for has `addresses`, and no IPv6
-    address.
+    The name server answers over UDP on 127.0.0.1. It gives `addresses` for every name, and no IPv6 address.
 
     Args:
         folder: for the servers' logs.

@@ -174,7 +174,7 @@ class LoopsOverBoards(nn.Module):
 
 
 class MeanOfAll(nn.Module):
-    """A dueling network that forgets `dim=1`, as many do: the boards of a batch share one mean."""
+    """A dueling network without `dim=1`, a frequent mistake: the boards of a batch share one mean."""
 
     def __init__(self) -> None:
         super().__init__()

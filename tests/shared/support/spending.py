@@ -42,8 +42,8 @@ def memory_at_most(pid: int, memory_bytes: int, what: str) -> Iterator[None]:
 def typical_cpu_seconds(pid: int, wait: Callable[[], object], times: int) -> float:
     """Return the median CPU time that a process under attack spends while the test waits for something.
 
-    On a busy machine, the attack also goes on while the test sleeps. So some waits cost much, but not the
-    median.
+    On a busy machine, the attack also continues while the test sleeps, so some waits cost much, but the
+    median does not.
     """
     process, spent = psutil.Process(pid), []
     for _ in range(times):

@@ -22,7 +22,7 @@ def table() -> MoveTable:
 
 
 def _boards(count: int) -> np.ndarray:
-    """Boards of all kinds, some with two tiles of 32768 side by side."""
+    """Return boards of all kinds, some with two adjacent tiles of 32768."""
     random = np.random.default_rng(3)
     boards = random.integers(0, 16, (count, 16)) * (random.random((count, 16)) < 0.7)
     boards[::5, :2] = 15

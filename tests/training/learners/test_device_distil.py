@@ -61,14 +61,14 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
     assert losses[0] == losses[1] == losses[2]
 
 
-def test_what_cannot_be_trained_is_refused(teacher: NTupleNetwork) -> None:
+def test_networks_and_options_that_cannot_be_trained_are_refused(teacher: NTupleNetwork) -> None:
     with pytest.raises(TrainingError, match="values afterstates"):
         DeviceDistillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
     with pytest.raises(TrainingError, match="batch_size must be even, got 63"):
         DeviceDistillation(_options(batch_size=63), ARCHITECTURE, teacher)
 
 
-def test_the_command_trains_by_such_a_recipe(
+def test_the_command_trains_on_one_device_by_a_recipe(
     teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, net = tmp_path / "tiny.toml", tmp_path / "net"

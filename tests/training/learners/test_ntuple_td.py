@@ -133,7 +133,7 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     wait_for(lambda: threading.active_count() == others)
 
 
-def test_a_run_starts_from_a_network_and_learns_slowly_what_is_known(tmp_path: Path) -> None:
+def test_a_run_starts_from_a_network_and_changes_known_entries_slowly(tmp_path: Path) -> None:
     values = np.random.default_rng(1).choice([0, 200], NTupleNetwork.size(SMALL)).astype(np.float32)
     NTupleNetwork(SMALL, values).save(tmp_path / "known")
     options = _options(start=str(tmp_path / "known"), stages=(11,), moves=1.0)

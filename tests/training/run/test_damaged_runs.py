@@ -53,7 +53,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
     assert (trained / "net" / "checkpoint.json").read_text() == content
 
 
-def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, trained: Path) -> None:
+def test_a_state_with_one_changed_bit_is_damaged(student: Trainer, trained: Path) -> None:
     file = trained / "run" / "state.pt"
     with ZipFile(file) as archive:
         tensor = archive.getinfo("archive/data/1")

@@ -124,7 +124,7 @@ def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], messa
     assert message in failure("report", *arguments, code=2)
 
 
-def test_a_command_names_the_page_that_it_wrote_and_what_is_not_there(
+def test_a_command_names_the_page_that_it_wrote_and_missing_folders(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "all.html"

@@ -21,7 +21,7 @@ BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
 
 
 def request(boards: np.ndarray = BOARDS, **fields: Any) -> pb.ModelInferRequest:
-    """A request for the model `fake` with raw contents; keywords overwrite its fields."""
+    """Return a request for the model `fake` with raw contents; keywords overwrite its fields."""
     made = {
         "model_name": "fake",
         "inputs": [tensor(shape=boards.shape)],
@@ -122,7 +122,7 @@ ONE = bytes(16)
         ),
     ],
 )
-def test_a_wrong_request_is_refused_by_the_name_of_what_is_wrong_and_nothing_of_it_runs(
+def test_a_wrong_request_is_refused_with_the_wrong_part_and_does_not_run(
     serve_all: ServeAll, fields: dict[str, Any], message: str
 ) -> None:
     backend = RecordingBackend()
@@ -246,7 +246,7 @@ def fields_of(log: pytest.LogCaptureFixture) -> list[dict[str, str]]:
     return [vars(record)["fields"] for record in changes]
 
 
-def test_an_unload_over_grpc_leaves_a_line_that_says_who_asked(
+def test_an_unload_over_grpc_is_logged_with_its_caller(
     server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -257,7 +257,7 @@ def test_an_unload_over_grpc_leaves_a_line_that_says_who_asked(
     assert fields["client"].startswith("ipv4:127.0.0.1:")
 
 
-def test_an_unload_over_rest_leaves_a_line_that_says_who_asked(
+def test_an_unload_over_rest_is_logged_with_its_caller(
     ask: Ask, server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -176,7 +176,7 @@ def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll
             gc.enable()
 
 
-def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
+def test_all_requests_but_probes_need_tokens(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("plain\n")
     (tmp_path / "admins").write_text("admin\n")
     with serve_all(FakeBackend(), tokens=tmp_path / "tokens", admin_tokens=tmp_path / "admins") as served:
