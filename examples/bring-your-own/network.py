@@ -1,11 +1,11 @@
-"""A residual network with batch norm: one-hot boards in, logits of the four moves out."""
+"""A residual network with batch norm that reads one-hot boards and returns logits of the four moves."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-PLANES = 14  # empty cells, then the tiles 2 to 8192
+PLANES = 14  # one for empty cells and one for each tile from 2 to 8192
 
 
 class Block(nn.Module):
@@ -22,12 +22,12 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, channels, 4, 4]` to the same."""
+        """Compute activations `[N, channels, 4, 4]` from activations of the same shape."""
         return torch.relu(x + self.body(x))
 
 
 class ResidualNetwork(nn.Module):
-    """`[N, 14, 4, 4]` to `[N, 4]`."""
+    """A stem, residual blocks and a linear head."""
 
     def __init__(self, channels: int = 32, blocks: int = 2) -> None:
         super().__init__()
@@ -38,17 +38,17 @@ class ResidualNetwork(nn.Module):
         self.head = nn.Linear(16 * channels, 4)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """One-hot planes to logits."""
+        """Compute logits `[N, 4]` from one-hot planes `[N, 14, 4, 4]`."""
         return self.head(self.blocks(self.stem(planes)).flatten(1))
 
 
 class ChannelsLast(nn.Module):
-    """The network for channels last, `[N, 4, 4, 14]`, the layout of other frameworks."""
+    """The network with its channels last, which is the layout of some other frameworks."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, cells: Tensor) -> Tensor:
-        """One-hot cells to logits."""
+        """Compute logits `[N, 4]` from one-hot cells `[N, 4, 4, 14]`."""
         return self.network(cells.permute(0, 3, 1, 2))

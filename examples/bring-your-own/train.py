@@ -1,4 +1,4 @@
-"""Train the network to play like the teacher, in plain PyTorch without Octofold.
+"""Trains a network to play like the teacher, in plain PyTorch without Octofold.
 
 python train.py --positions 200000          # writes network.safetensors and network.onnx
 """
@@ -23,7 +23,7 @@ def main() -> None:
     """Play games, train on their moves and save the network."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--positions", type=int, default=200_000, help="boards to train on (default: %(default)s)"
+        "--positions", type=int, default=200_000, help="number of boards to train on (default: %(default)s)"
     )
     options = parser.parse_args()
 
@@ -46,7 +46,7 @@ def main() -> None:
     save_file(network.state_dict(), "network.safetensors")
     example = one_hot(boards[:1]).permute(0, 2, 3, 1).contiguous()
     channels_last = ChannelsLast(network).eval()
-    # The exporter warns that torchvision is missing, which this network does not use, and of its own parts.
+    # The exporter warns about its own code, and that torchvision is missing, which this network does not use.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
@@ -59,14 +59,13 @@ def main() -> None:
 
 
 def in_any_view(boards: torch.Tensor, moves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The boards `[N, 4, 4]`, turned and mirrored at random, with their moves `[N]`.
+    """Turn and mirror boards `[N, 4, 4]` at random; return them with their moves `[N]`.
 
-    The teacher keeps its tiles in one corner. A network that has seen no other has nothing to say about the
-    other views of a board; an export asks all eight.
+    The teacher keeps its large tiles in one corner. A network that has seen no other corner would play badly
+    on most of the eight views of a board, which an exported network may use.
     """
-    quarter = torch.tensor(
-        [LEFT, RIGHT, DOWN, UP]
-    )  # what up, down, left and right become, turned to the left
+    # the moves that up, down, left and right become when a board is turned to the left
+    quarter = torch.tensor([LEFT, RIGHT, DOWN, UP])
     mirrored = torch.tensor([UP, DOWN, RIGHT, LEFT])
     for change, become in (
         (lambda some: some.rot90(1, (1, 2)), quarter),
@@ -80,7 +79,7 @@ def in_any_view(boards: torch.Tensor, moves: torch.Tensor) -> tuple[torch.Tensor
 
 
 def one_hot(boards: torch.Tensor) -> torch.Tensor:
-    """Exponents `[N, 4, 4]` to planes `[N, 14, 4, 4]`."""
+    """Encode exponents `[N, 4, 4]` as one-hot planes `[N, 14, 4, 4]`."""
     return functional.one_hot(boards.clamp(max=PLANES - 1), PLANES).permute(0, 3, 1, 2).float()
 
 

@@ -54,7 +54,7 @@ fp32 on 99% of the boards. docs/export.md describes every source and every field
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. For the name of a file, ask for the flag of its kind."""
+        """Refuse words that are not options. If a word names a file, ask for the flag of its kind."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
@@ -118,7 +118,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         sources = ", ".join(map(flag_of, _SOURCES))
         parser.fail(f"nothing to export: use one of {sources} (or --record-strength)")
     if flags.name is None:
-        parser.fail("--name is required: the name of the model")
+        parser.fail("--name is required; it is the name of the model")
     for name, needed in _NEEDS:
         if getattr(flags, name) and getattr(flags, needed) is None:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
@@ -151,7 +151,7 @@ def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> 
 
 
 def _run(flags: Flags, hints: Hints) -> Path:
-    """Run the task that the flags name, and return the folder of the version. Imports large packages."""
+    """Run the task that the flags name, and return the folder of the version; import packages for it."""
     if flags.player is not None:
         from octofold_export.player_export import export_player
 

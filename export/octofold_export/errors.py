@@ -1,4 +1,4 @@
-"""The errors of an export. Every message fits one line and names the necessary change."""
+"""The errors of an export. Every message has one line and says what to change."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class ExportError(OctofoldError):
 
 
 class WrongUsage(ExportError):
-    """The command line asks for something that does not exist."""
+    """The command line names something that does not exist, such as a player."""
 
 
 class NeedsFlags(ExportError):
     """The description is wrong or incomplete."""
 
     def __init__(self, message: str, flags: str = "") -> None:
-        """Make the error; `flags` describe the network so that it can be published, or are empty."""
+        """Make the error; `flags` would describe the network correctly, or are empty if they are unknown."""
         super().__init__(message)
         self.flags = flags
 

@@ -65,7 +65,7 @@ _LARGE_WEIGHTS = 50_000_000
 """Number of weights from which a network is large. Its int8 form is made only on request, because this takes
 several times the network's memory. It evaluates about a hundred boards a second, so fewer boards are used."""
 _LARGE_DIVISOR = 5
-"""Factor by which the number of boards is smaller for a large network."""
+"""Divisor of the number of boards for a large network."""
 _SPREAD_BOARDS = 4_096
 _SEED = 1
 _OUR_SYMMETRIES = 8
@@ -86,7 +86,7 @@ class ExportPlan:
     """The scores with other views in the games that chose the views; None if no games were played."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
-        """Fold the network in one precision, which is `evaluator`, into a graph."""
+        """Fold `evaluator`, the network in one precision, into a graph."""
         answers = self.source.description.answers
         return fold(
             self._head(evaluator),

@@ -1,7 +1,7 @@
-"""Publishes a local player as a version that a server answers with: its options, its files, and its card.
+"""Publishes a local player as a model version: the player's options and files, with a card.
 
-It needs neither torch nor onnx. A player is published only if a server that loads the published files makes
-the same moves.
+This needs neither torch nor onnx. A player is published only if it makes the same moves when a server loads
+it from these files.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
 
     Raises:
         WrongUsage: the spec is wrong.
-        ExportError: a file is wrong, or the player cannot be served.
-        GateError: the served player would make other moves.
+        ExportError: a file is wrong, or a server cannot run the player.
+        GateError: on a server, the player would make other moves.
     """
     check_place(models, name, version)
     try:
         made = make_player(spec)
         served = getattr(made.player, "served", None)
         if served is None:
-            raise ExportError(f"player {made.kind} cannot be served: its class lacks the method `served`")
+            raise ExportError(f"player {made.kind} cannot be published: its class lacks the method `served`")
         sources = _sources(made.player)
         options = _options(made.player)
         if sources:
@@ -81,7 +81,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         raise WrongUsage(str(error)) from error
     except OctofoldError as error:
         raise error if isinstance(error, ExportError) else ExportError(str(error)) from error
-    report(f"the served player moves as {spec} does on {boards} boards")
+    report(f"the served player makes the same moves as {spec} on {boards} boards")
     listed = {
         name: ListedFile(
             file=name,
@@ -117,12 +117,12 @@ def _options(player: Any) -> dict[str, Option]:
     options = {name: value for name, value in chosen.items() if not isinstance(value, Path)}
     for name, value in options.items():
         if not isinstance(value, get_args(Option)):
-            raise ExportError(f"{name} {value!r} cannot be written into a card")
+            raise ExportError(f"option {name}: a card cannot contain the value {value!r}")
     return options
 
 
 def _sources(player: Any) -> dict[str, Source]:
-    """Return the files of a player by name: their paths or their contents."""
+    """Return the files of a player by name, as paths or as contents."""
     sources: Mapping[str, FileSource] = player.served_files() if hasattr(player, "served_files") else {}
     return {
         name: _npy(source) if isinstance(source, np.ndarray) else source for name, source in sources.items()
@@ -137,7 +137,7 @@ def _npy(array: NDArray[Any]) -> memoryview:
 
 
 def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
-    """Return the bytes of files; those on disk are mapped."""
+    """Return the bytes of the files by name; files on disk are mapped into memory."""
     return {
         name: np.memmap(source, np.uint8, mode="r")
         if isinstance(source, Path) and source.stat().st_size
@@ -147,7 +147,7 @@ def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
 
 
 def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
-    """Check that a search moves as its player does, on boards of games; returns their number.
+    """Check that the served search makes the player's moves; return the number of compared boards.
 
     Raises:
         GateError: a move differs.

@@ -1,4 +1,4 @@
-"""Silences the output of libraries such as exporters and quantizers, whose errors come as exceptions."""
+"""Suppresses the output of libraries such as exporters and quantizers, which report errors as exceptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop standard output, standard error, warnings and log lines."""
+    """Suppress standard output, standard error, warnings and log lines while the block runs."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,5 +1,5 @@
-"""The wire protocol: protobuf messages with their generated stubs, and what client and server share.
+"""The wire protocol: protobuf messages with their generated stubs, and code that client and server share.
 
-They share the conversion between message bytes and numpy arrays, the domain errors, and the table that maps
-each error to a gRPC status code.
+The shared code converts between message bytes and numpy arrays, defines the domain errors, and maps each
+error to a gRPC status code.
 """

@@ -13,7 +13,7 @@ The server raises an error, its status travels over the wire, and the client rai
      ├─ Unauthenticated     the credentials are missing or wrong
      ├─ NotAllowed          the credentials do not permit this call, or the server has disabled it
      ├─ ModelError          the files of a model version are faulty
-     ├─ BackendFailed       the model failed on this batch; the server's log has the same id
+     ├─ BackendFailed       the model failed on this batch; the server's log has its `error_id`
      └─ UnexpectedStatus    a status that the service itself never sends, such as a proxy's
 """
 
@@ -23,7 +23,7 @@ from octofold_game.errors import OctofoldError
 
 
 class InvalidRequest(OctofoldError, ValueError):
-    """The request is malformed; none of it ran. The message names the first bad board and cell."""
+    """The request is malformed, and none of it ran. For a malformed board, the message names the cell."""
 
 
 class UnknownModel(OctofoldError, LookupError):
@@ -31,7 +31,7 @@ class UnknownModel(OctofoldError, LookupError):
 
 
 class QueueFull(OctofoldError):
-    """The queue is full, or too many calls or streams are active; none of the call ran."""
+    """The queue is full, or too many calls or streams are active. The call did not run."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Unavailable(OctofoldError, ConnectionError):
 
 
 class Unauthenticated(OctofoldError, PermissionError):
-    """The call has no token or an unknown one; none of it ran."""
+    """The call has no token or an unknown one. The call did not run."""
 
 
 class NotAllowed(OctofoldError, PermissionError):
@@ -67,7 +67,10 @@ class BackendFailed(OctofoldError):
 
 
 class UnexpectedStatus(OctofoldError):
-    """A gRPC status that the service itself never sends; `code` is its number in `google.rpc.Code`."""
+    """The call failed with a gRPC status that the service itself never sends.
+
+    `code` is the number of the status in `google.rpc.Code`.
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

@@ -1,7 +1,8 @@
 """Generates the stubs of every .proto file in this package, or checks that the committed stubs are current.
 
-Run it as `python -m octofold_proto.generate [--check]`. Stubs work with the protobuf runtime of their own
-major version and of the next one. The compiler is pinned to protobuf 6, so the stubs work with 6 and 7.
+Run it as `python -m octofold_proto.generate [--check]`. Stubs work with the protobuf runtime of the
+compiler's major version and of the next one. The compiler is pinned to protobuf 6, so the stubs work with 6
+and 7.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ ROOT = PACKAGE.parent  # protoc derives Python import paths from paths below thi
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
 _DEFAULT = "from google.protobuf import descriptor_pool as _descriptor_pool"
 _OWN = "from octofold_proto.inference import POOL as _POOL"
-"""The import that puts the stubs of `inference` into the descriptor pool of that package."""
+"""Import statement that puts the stubs of `inference` into a descriptor pool of their own."""
 
 
 def generate(target: Path) -> list[Path]:
-    """Generate the stubs of every .proto file in a folder that mirrors the folders of this package.
+    """Generate the stubs of every .proto file below `target`, in the same folders as in this package.
 
     Args:
         target: the folder to write to.
 
     Returns:
-        The paths written, relative to `target`.
+        The paths of the stubs, relative to `target`.
 
     Raises:
-        SystemExit: the compiler is missing, or it refused a file and printed why.
+        SystemExit: the compiler is missing, or it failed and printed the reason.
     """
     try:
         from grpc_tools import protoc  # type: ignore[import-untyped]
@@ -53,7 +54,7 @@ def generate(target: Path) -> list[Path]:
         *(str(source) for source in sources),
     ]
     if protoc.main(arguments) != 0:
-        raise SystemExit("protoc failed")
+        raise SystemExit("protoc failed; its messages are above")
     for stub in (target / PACKAGE.name / "inference").glob("*_pb2.py"):
         text = stub.read_text().replace(_DEFAULT, _OWN)
         stub.write_text(text.replace("_descriptor_pool.Default()", "_POOL"))

@@ -17,39 +17,40 @@ from octofold_proto.octofold.v1.inference_pb2 import (
 
 CELLS = 16
 DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
-"""The `Direction` of each move of 0 to 3, and of -1, game over: the last one."""
+"""The `Direction` for each move 0 to 3; the last one, at index -1, means that the game is over."""
 
 LONGEST_SEARCH_US = 60_000_000
-"""Largest `search_time_us`: other callers wait for the search."""
+"""Maximum `search_time_us`, in microseconds, because other callers wait during a search."""
 
 
 class PackedField(NamedTuple):
-    """A field of bytes that holds an array for N boards, little-endian."""
+    """A bytes field that contains an array for N boards, little-endian."""
 
     name: str
     dtype: np.dtype[Any]
     columns: int | None = None
-    """Of `[N, columns]`; None: the array is `[N]`."""
+    """Number of columns of an array `[N, columns]`; None for an array `[N]`."""
 
     def read(self, packed: bytes, boards: int) -> NDArray[Any]:
-        """The array for N boards.
+        """Return the array for `boards` boards from the bytes of the field.
 
         Raises:
-            ValueError: the number of bytes is another.
+            ValueError: the number of bytes is wrong.
         """
-        if len(packed) != boards * self.dtype.itemsize * (self.columns or 1):
-            raise ValueError(f"{self.name} holds {len(packed)} bytes for {boards} boards")
+        expected = boards * self.dtype.itemsize * (self.columns or 1)
+        if len(packed) != expected:
+            raise ValueError(f"{self.name} must have {expected} bytes for {boards} boards, got {len(packed)}")
         array = np.frombuffer(packed, self.dtype).astype(self.dtype.newbyteorder("="), copy=False)
         return array if self.columns is None else array.reshape(-1, self.columns)
 
     def write(self, array: NDArray[Any]) -> bytes:
-        """The bytes of the array."""
+        """Return the bytes of the field for an array."""
         return array.astype(self.dtype, copy=False).tobytes()
 
 
 BOARDS = PackedField("boards", np.dtype(np.uint8), CELLS)
 MOVES = PackedField("moves", np.dtype(np.int8))
-"""0 up, 1 right, 2 down, 3 left, -1 game over."""
+"""The moves of N boards: 0 up, 1 right, 2 down, 3 left, -1 if the game is over."""
 PROBABILITIES = PackedField("probabilities", np.dtype("<f4"), 4)
 VOTES = PackedField("votes", np.dtype(np.uint8), 4)
 VALUE = PackedField("value", np.dtype("<f4"))

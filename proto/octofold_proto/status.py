@@ -1,9 +1,9 @@
 """Maps every domain error to its gRPC status code, and every status back to its error.
 
 The server calls `status_of` in the one place where it fails a call. The client calls `error_of` in the one
-place where it reads a status. Standard details complete the code: RetryInfo if the queue is full, and
-RequestInfo with an id that also appears in the server's log. If the backend failed, it is the id of the
-batch, otherwise the id of the call.
+place where it reads a status. A status also has standard details: RetryInfo if the queue is full, and
+RequestInfo with an id that also appears in the server's log. This is the id of the batch if the backend
+failed, otherwise the id of the call.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
         InvalidRequest, UnknownModel, DeadlinePassed, Unavailable, Unauthenticated, NotAllowed, ModelError
     )
 }  # fmt: skip
+
 # gRPC reports CANCELLED for a call that arrives while its server stops. The call was never accepted.
 _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
@@ -66,7 +67,7 @@ def grpc_code(status: Status) -> grpc.StatusCode:
 
 
 def status_of(error: Exception, request_id: str = "") -> Status:
-    """Return the status of a domain error, with its details and the id of the call, if any.
+    """Return the status of a domain error, with its details; `request_id` is the id of the call, if any.
 
     Raises:
         KeyError: the class of the error is not in `CODES`. This is a bug and not a domain error.
@@ -87,8 +88,9 @@ def status_of(error: Exception, request_id: str = "") -> Status:
 def error_of(status: Status) -> OctofoldError:
     """Return the domain error of a status other than OK: the inverse of `status_of`.
 
-    The service itself never sends RESOURCE_EXHAUSTED without RetryInfo, nor INTERNAL without RequestInfo.
-    (gRPC sends the former for a message over the size limit.) Both become `UnexpectedStatus`.
+    RESOURCE_EXHAUSTED without RetryInfo and INTERNAL without RequestInfo become `UnexpectedStatus`, because
+    the service itself never sends them. For example, gRPC sends RESOURCE_EXHAUSTED for a message over the
+    size limit.
     """
     if status.code == CODES[QueueFull].value[0]:
         retry = RetryInfo()
@@ -106,10 +108,10 @@ def error_of(status: Status) -> OctofoldError:
 def status_of_call(
     code: grpc.StatusCode, message: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]] | None
 ) -> Status:
-    """Return the google.rpc.Status of a failed call, from what the gRPC library reports about the call.
+    """Return the google.rpc.Status of a failed call.
 
-    The details come from the trailing metadata. If they are missing, unreadable or contradict the call's
-    code, the status has only the code and the message.
+    The gRPC library reports `code`, `message` and `trailing_metadata`, which contains the details. If the
+    details are missing, are unreadable or contradict the code, the status has only the code and the message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

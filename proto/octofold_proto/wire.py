@@ -1,9 +1,9 @@
-"""Checks the bytes of a message against limits before parsing it, which bounds its size in memory.
+"""Checks the bytes of a message against limits before parsing them, which bounds its size in memory.
 
 An empty field takes two bytes on the wire and a hundred in memory. A packed number takes one byte on the wire
-and eight in memory. Therefore this module first counts the fields, and measures texts and packed numbers. The
-walk follows protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after
-`MAX_FIELDS` fields, whatever the size of the message.
+and eight in memory. Therefore this module first counts the fields, and measures texts and packed numbers. It
+reads protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS`
+fields, however large the message is.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 
 MAX_FIELDS = 256
-"""Maximum fields of a message, including nested messages. An inference with every parameter has about 40."""
+"""Maximum number of fields in a message and its nested messages. An inference request with all parameters has
+about 40."""
 
 MAX_TEXT_BYTES = 65_536
-"""Maximum bytes of a name, a version, an id or another text."""
+"""Maximum size of a text, such as a name, a version or an id, in bytes."""
 
 MAX_PACKED_BYTES = 16_384
-"""Maximum bytes of a list of numbers: a board, a shape, or a thousand boards of an inference. Longer data
-must be in a field of bytes."""
+"""Maximum size of a list of numbers in bytes: enough for a shape, or for a thousand boards of an inference
+request. Longer data must be in a bytes field."""
 
 MAX_UNKNOWN_BYTES = 1024
-"""Maximum bytes of an unknown field. A newer client may send one, and the server ignores it."""
+"""Maximum size of an unknown field in bytes. A newer client may send one, and the server ignores it."""
 
 SHORT_BYTES = 2 * MAX_FIELDS
-"""Maximum size of a message that needs no check. It cannot have too many or too long fields, because each
-field takes at least two bytes."""
+"""Maximum size of a message that needs no check, in bytes. It cannot have too many fields, because each takes
+at least two bytes."""
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
 _MAX_SHORT_VARINT_BYTES = 5
-"""Maximum bytes of a tag or a length, which is a varint of 32 bits."""
+"""Maximum size in bytes of the varint of a tag or a length, which has 32 bits."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
-Descriptor = Any  # google.protobuf.descriptor.Descriptor, or the type that stands for it in the C extension
+Descriptor = Any  # google.protobuf.descriptor.Descriptor, or its counterpart in the C extension
 
 
 class _Kind(Enum):
@@ -60,11 +61,11 @@ class _Field(NamedTuple):
 
 
 def parse(kind: type[AnyMessage], message: bytes) -> AnyMessage:
-    """Parse the bytes of a message of this kind, after checking them against the limits.
+    """Parse the bytes of a message of class `kind` after checking them against the limits.
 
     Raises:
         InvalidRequest: the message has too many fields, or a field is too long; the error names the field.
-        DecodeError: the bytes are not a message of this kind.
+        DecodeError: the bytes are not a message of this class.
     """
     if len(message) > SHORT_BYTES:
         _count(message, 0, len(message), kind.DESCRIPTOR, MAX_FIELDS)
@@ -72,7 +73,7 @@ def parse(kind: type[AnyMessage], message: bytes) -> AnyMessage:
 
 
 def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[int, int]:
-    """Read the varint that begins at `at`.
+    """Read the varint that begins at position `at`.
 
     Returns:
         The value of the varint, and the position after it.
@@ -89,11 +90,11 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
         if byte < 0x80:
             return value, position + 1
         shift += 7
-    raise DecodeError("a varint does not end")
+    raise DecodeError("a varint is truncated or too long")
 
 
 def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int) -> int:
-    """Count the fields from `at` to `end`, and return how many of the `left` allowed fields remain."""
+    """Count the fields from `at` to `end`; return how many of the `left` allowed fields remain."""
     fields = _fields(descriptor)
     while at < end:
         tag, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
@@ -107,7 +108,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             length, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
             after = at + length
             if after > end:
-                raise DecodeError("a field does not end")
+                raise DecodeError("a field is longer than its message")
             if field is None and length > MAX_UNKNOWN_BYTES:
                 raise InvalidRequest(
                     f"the unknown field {number} must hold at most {MAX_UNKNOWN_BYTES} bytes, got {length}"
@@ -119,10 +120,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             _, at = read_varint(message, at, end)
         elif wire_type in (_FIXED_32, _FIXED_64):
             at += 4 if wire_type == _FIXED_32 else 8
-        elif wire_type in (
-            _GROUP,
-            _GROUP_END,
-        ):  # our messages have no groups, whose content could not be checked
+        elif wire_type in (_GROUP, _GROUP_END):  # our messages have no groups
             raise InvalidRequest(f"field {number}: groups are not allowed")
         else:
             raise DecodeError(f"unknown wire type {wire_type}")
@@ -130,7 +128,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
 
 
 def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
-    """Check a field whose value is from `at` to `end`, and return how many allowed fields remain."""
+    """Check a field whose value is from `at` to `end`; return how many of `left` allowed fields remain."""
     most = _LIMITS.get(field.kind)
     if most is not None and end - at > most:
         raise InvalidRequest(f"{field.name} must hold at most {most} bytes, got {end - at}")
@@ -141,7 +139,7 @@ def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
 
 @cache
 def _fields(descriptor: Descriptor) -> dict[int, _Field]:
-    """Return the fields of a message whose values have a length, by their numbers."""
+    """Return name, kind and message type of each field of a message, by the numbers of the fields."""
     fields = {}
     for field in descriptor.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE:

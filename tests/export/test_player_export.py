@@ -135,7 +135,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
         ("expectimax:depth=13", 1, "player expectimax:depth=13: depth must be from 1 to 12, got 13"),
         ("perimeter:nowhere", 1, "player perimeter:nowhere: nowhere: no endgame tables"),
         ("ntuple:models/ntuple", 1, "did you mean models/ntuple/3?"),
-        ("montecarlo", 1, "player montecarlo cannot be served: its class lacks the method `served`"),
+        ("montecarlo", 1, "player montecarlo cannot be published: its class lacks the method `served`"),
     ],
 )
 def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(

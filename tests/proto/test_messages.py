@@ -37,9 +37,9 @@ def test_votes_survive_the_wire(votes: NDArray[np.uint8]) -> None:
 
 
 def test_a_reply_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 bytes for 4 boards"):
+    with pytest.raises(ValueError, match="must have 4 bytes for 4 boards, got 3"):
         MOVES.read(bytes(3), 4)
-    with pytest.raises(ValueError, match="16 bytes for 2 boards"):
+    with pytest.raises(ValueError, match="must have 32 bytes for 2 boards, got 16"):
         PROBABILITIES.read(bytes(16), 2)
 
 

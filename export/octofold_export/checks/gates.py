@@ -77,9 +77,9 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
 
 
 def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
-    """Check that the answer to a turned or mirrored board is the answer to the board, turned in the same way.
+    """Check that turning or mirroring a board turns or mirrors the answer in the same way.
 
-    The check applies each of the graph's views, whose number is `symmetries`. `reference` tells on which
+    `symmetries` is the number of the graph's views, each of which is checked. `reference` tells on which
     boards rounding errors decide moves and votes.
     """
     boards = reference.boards

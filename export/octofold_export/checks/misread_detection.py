@@ -39,15 +39,14 @@ _MOST_PRODUCTS = 2.5e11
 least `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
-"""Number of games in the first round after which the best reading must score more than a fixed order of
-moves; otherwise the games stop."""
+"""Number of games in a round after which play stops if no reading scores more than a fixed order of moves."""
 _CLEAR_LEAD = 3.0
-"""Minimum lead over another reading that excludes that reading, in standard errors."""
+"""Lead of the best reading by which it excludes another reading, in standard errors."""
 _REFUTING_RATIO = 1.4
-"""Minimum ratio between the scores of another reading and of the description that refutes the description. A
-weak network may score slightly more when it is misread."""
+"""Ratio of scores by which another reading refutes the description. A weak network may score slightly more
+when it is misread."""
 _FIXED_ORDER_LEAD = 4.0
-"""Minimum lead of the best reading over a fixed order of moves, in standard errors."""
+"""Lead of the best reading by which it excludes a fixed order of moves, in standard errors."""
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
 """Minimum standard deviation of the logarithm of scores, by number of games. A few games may have similar
 scores by chance."""
@@ -67,7 +66,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(eq=False)
 class _Player:
-    """A reading with its scores so far; a reading of None is the player with a fixed order of moves."""
+    """A player with its scores so far: a reading, or a fixed order of moves if `reading` is None."""
 
     reading: Reading | None
     scores: list[int] = field(default_factory=list)
@@ -100,7 +99,7 @@ class _Outcome:
     """The result of the games of all readings."""
 
     left: Sequence[_Player]
-    """Players between which the games do not decide; the most usual reading is first."""
+    """Players that the games did not exclude; the most usual reading is first."""
     excluded: Sequence[_Player]
     is_cut_short: bool
 
@@ -120,8 +119,8 @@ class _Outcome:
     def possible(self) -> list[Reading]:
         """The readings that the user's flags allow and the games do not refute.
 
-        If no reading left is allowed, these are the allowed readings that games cannot distinguish from one
-        that is left.
+        If the flags allow none of the readings that are left, these are the allowed readings that games
+        cannot distinguish from a reading that is left.
         """
         left = [player.reading for player in self.left if player.reading is not None]
         excluded = (player.reading for player in self.excluded if player.reading is not None)
@@ -176,10 +175,10 @@ def choose_reading(
     evidence = _evidence(outcome, chosen, problem)
     divide_by = chosen.description.reads.divide_by
     if divide_by != 1 and hints.reads.divide_by is None and not accept:
-        divided = f"games suggest that its input is divided by about {divide_by:g}; confirm with --divide-by"
+        divided = f"games suggest an input divided by about {divide_by:g}; confirm it with --divide-by"
         questions, asked = [divided, *questions], ["--divide-by", *asked]
     if request:
-        why = "games do not decide how it reads the board" if outcome.has_learned else _TOO_WEAK
+        why = "games do not decide how the network reads the board" if outcome.has_learned else _TOO_WEAK
         questions, asked = [f"{why}: {request}", *questions], [*is_open, *asked]
     else:
         report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
@@ -268,7 +267,7 @@ def _play(network: Network, readings: Sequence[Reading], weights: int) -> _Outco
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether one reading is left that the flags allow, apart from others with a similar scale."""
+    """Return whether all players left are similar readings, of which the flags allow only one."""
     readings = [player.reading for player in playing if player.reading is not None]
     possible = sum(reading.is_possible for reading in readings)
     all_alike = all(readings[0].is_like(reading) for reading in readings)

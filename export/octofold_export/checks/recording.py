@@ -19,7 +19,7 @@ from octofold_export.errors import ExportError
 
 FEWEST_BOARDS = 256
 Report = Callable[[str], None]
-"""Receives progress messages, one line each."""
+"""A function that receives progress messages, one line each."""
 
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
@@ -86,7 +86,7 @@ def play_boards(
         report(f"{first_game} games played, {len(seen):,} different boards")
     if len(seen) < min(FEWEST_BOARDS, count):
         raise ExportError(
-            f"games with tiles up to {1 << largest_exponent} must have at least {FEWEST_BOARDS} different "
+            f"games up to the tile {1 << largest_exponent} must contain at least {FEWEST_BOARDS} different "
             f"boards, got {len(seen)}"
         )
     chosen = np.random.default_rng(seed).choice(len(seen), min(count, len(seen)), replace=False)

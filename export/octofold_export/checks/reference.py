@@ -29,13 +29,13 @@ _DIGITS = 3
 _REDUCED_MARGIN = 0.1
 """Minimum lead in probability in a reduced precision. A smaller lead may be a single step of 8 bits."""
 _UNDECIDED = 1e-4
-"""Minimum lead in probability, or as a share of the spread of values: some hundred rounding errors."""
+"""Lead up to which rounding errors may decide, in probability or as a share of the spread of values."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)
 """Rounding error as a share of the largest score of a board."""
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
-"""Takes views `[M, 16]` of positions and returns the network's outputs `[M, outputs]`."""
+"""A function that computes the network's outputs `[M, outputs]` for views `[M, 16]` of positions."""
 
 
 @dataclass(frozen=True)

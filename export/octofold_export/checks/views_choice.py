@@ -152,7 +152,7 @@ class _Games:
 
 
 def _best(scores: Mapping[Way, Scores], games: int) -> Way:
-    """Return the way with the best average among those that played all `games`; of equals, fewer views."""
+    """Return the way with the best average among those that played all `games`; fewer views break ties."""
     full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
     return min(full, key=lambda way: (-full[way], way))
 

@@ -1,7 +1,8 @@
 """The description of a network: how it reads a board, and what its output means.
 
 The description and the network's body are sufficient to play. Users write the part that cannot be inferred
-(`hints`), and the model card contains the complete description. `encode` defines the encoding of the graph.
+(`hints`), and the model card contains the complete description. `encode` encodes boards in numpy as the graph
+does.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ COLUMNS_FIRST = np.arange(16).reshape(4, 4).T.ravel()
 
 
 class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the network reads a board. The encoding of the graph is made from this."""
+    """The input of a network: its encoding of a board. The graph encodes boards in the same way."""
 
     kind: InputKind
-    """`one_hot`: a plane for each exponent. `exponents`: 0 for an empty cell, 1 for the tile 2.
-    `tiles`: 0, 2, 4, 8. `log2`: the logarithm of the tile, 0 for an empty cell; in floats. `log2_plus_1`: the
-    logarithm of 1 + tile; in floats."""
+    """Encoding of the cells. `one_hot`: a plane for each exponent. `exponents`: 0 for an empty cell, 1 for
+    the tile 2. `tiles`: 0, 2, 4, 8. `log2`: the logarithm of the tile as a float, 0 for an empty cell.
+    `log2_plus_1`: the logarithm of 1 + tile as a float."""
     layout: Layout
-    """One-hot, with P planes: `channels_first` [N, P, 4, 4], `channels_last` [N, 4, 4, P], `tokens`
-    [N, 16, P], `flat` [N, 16 P] cell after cell, `flat_planes` [N, P 16] plane after plane. Numbers: `flat`
-    [N, 16], `square` [N, 4, 4], `plane` [N, 1, 4, 4], `plane_last` [N, 4, 4, 1]."""
+    """Shape of the input. One-hot cells with P planes: `channels_first` [N, P, 4, 4], `channels_last`
+    [N, 4, 4, P], `tokens` [N, 16, P], `flat` [N, 16 P] cell after cell, `flat_planes` [N, P 16] plane after
+    plane. Numbers: `flat` [N, 16], `square` [N, 4, 4], `plane` [N, 1, 4, 4], `plane_last` [N, 4, 4, 1]."""
     type: ElementType = "float32"
     planes: int | None = None
-    """Number of planes of one-hot cells; None for the other kinds."""
+    """Number of one-hot planes; None for the other kinds."""
     empty_plane: bool = True
     """Whether the first one-hot plane marks empty cells. Otherwise empty cells are 0 in all planes."""
     cells: CellOrder = "rows"
     """The order of the cells: `rows` from the top, or `columns` from the left."""
     divide_by: float = 1.0
-    """The divisor of the numbers."""
+    """The number by which cells are divided; other than 1 only for numbers of a float type."""
     above: Above = "refused"
     """The treatment of exponents above the last one-hot plane: `refused` refuses the board, `clamped` reads
     the exponent as that of the last plane."""
@@ -66,17 +67,19 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
             raise ValueError(f"layout must be one of {allowed} for {self.kind}, got {self.layout!r}")
         if one_hot != (self.planes is not None):
-            raise ValueError("one_hot needs planes" if one_hot else f"{self.kind} takes no planes")
+            raise ValueError(
+                "one_hot needs planes" if one_hot else f"planes are for one_hot, not {self.kind}"
+            )
         if self.planes is not None and not 2 <= self.planes <= 256:
             raise ValueError(f"planes must be 2 to 256, got {self.planes}")
         if not (math.isfinite(self.divide_by) and self.divide_by > 0):
             raise ValueError(f"divide_by must be a number above 0, got {self.divide_by}")
         if self.divide_by != 1 and (one_hot or not self.type.startswith("float")):
-            raise ValueError("divide_by is only for numbers in floats")
+            raise ValueError(f"divide_by needs numbers of a float type, got {self.kind} of type {self.type}")
         if self.kind.startswith("log2") and not self.type.startswith("float"):
-            raise ValueError(f"{self.kind} needs a type of floats, got {self.type}")
+            raise ValueError(f"{self.kind} needs a float type, got {self.type}")
         if self.above != "refused" and not one_hot:
-            raise ValueError("above is only for one-hot cells")
+            raise ValueError(f"above is for one_hot, not {self.kind}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,31 +99,31 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def by_plane(self) -> bool:
-        """Whether all cells of a plane come before the next plane."""
+        """Whether the input has one plane after another, and not one cell after another."""
         return self.layout in ("channels_first", "flat_planes")
 
     @property
     def largest_plane(self) -> int | None:
-        """The exponent of the last one-hot plane."""
+        """The exponent that the last one-hot plane stands for; None for numbers."""
         return None if self.planes is None else self.planes - self.empty_plane
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The meaning of the network's output. The head of the graph is made from this."""
+    """The output of a network and its meaning. It determines the head of the graph."""
 
     kind: AnswerKind
-    """`policy_logits` and `policy_probabilities` of the four actions; `action_values`: the value of each
-    action, including its reward; `afterstate_value`: the expected future score after a move, excluding its
-    reward."""
+    """Meaning of the output. `policy_logits` and `policy_probabilities`: a number for each of the four
+    actions. `action_values`: the value of each action, including its reward. `afterstate_value`: the expected
+    future score after a move, excluding its reward."""
     output: str | None = None
-    """Name of the output; None if there is only one."""
+    """Name of the output; None if the network has only one."""
     actions: tuple[Action, Action, Action, Action] = MOVE_NAMES
-    """The order of the four numbers."""
+    """The actions in the order of the four numbers."""
     scale: float | None = None
-    """The number of game points for a value of 1. An afterstate's value needs it, because the reward of the
+    """Number of game points that an output of 1 means. `afterstate_value` needs it, because the reward of the
     move is added. For other kinds it changes no move."""
     value: str | None = None
-    """Name of a further output with one number, the value of the board; None if there is none."""
+    """Name of a second output, with the value of the board; None if there is none."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -130,34 +133,35 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """
         if sorted(self.actions) != sorted(MOVE_NAMES):
             raise ValueError(
-                f"actions must have each of {', '.join(MOVE_NAMES)} once, got {', '.join(self.actions)}"
+                f"actions must contain each of {', '.join(MOVE_NAMES)} once, got {', '.join(self.actions)}"
             )
         if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale must be a number above 0, got {self.scale}")
 
     @property
     def width(self) -> int:
-        """The number of outputs for one board."""
+        """Number of elements that the output has for one board."""
         return 1 if self.kind == "afterstate_value" else 4
 
     @property
     def points(self) -> float:
-        """The number of game points for a value of 1; 1 if `scale` is None."""
+        """Number of game points that an output of 1 means; 1 if `scale` is None."""
         return 1.0 if self.scale is None else self.scale
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The positions of the numbers for up, right, down and left."""
+        """The positions of up, right, down and left in the output."""
         return tuple(self.actions.index(action) for action in MOVE_NAMES)
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The complete description of a network without its body."""
+    """The complete description of a network's input and output."""
 
     reads: Reads
     answers: Answers
     largest_exponent: int
-    """Largest exponent that the network reads; larger ones are read as this one, and end its games."""
+    """Largest exponent that the network reads. Larger exponents are read as this one, and a tile with a
+    larger one ends the game."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -184,13 +188,13 @@ def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
         encoded = cells[:, :, None] == np.arange(first, first + reads.planes)  # [N, 16, P]
     if reads.by_plane:
         encoded = encoded.transpose(0, 2, 1)
-    # Contiguous, because many networks flatten their inputs by `view`.
+    # Many networks flatten their input with `Tensor.view`, which needs a contiguous array.
     inputs: NDArray[Any] = np.ascontiguousarray(encoded.reshape(-1, *reads.shape), reads.type)
     return inputs
 
 
 def numbers(reads: Reads, exponents: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the number that stands for each of `exponents` `[...]`, if the cells are read as numbers."""
+    """Return the numbers `[...]` that encode `exponents` `[...]`, for every kind except `one_hot`."""
     values = exponents.astype(np.float64)
     if reads.kind in ("tiles", "log2_plus_1"):
         values = np.where(exponents > 0, 2.0**values, 0)

@@ -10,7 +10,7 @@
     kind = "policy_logits"
     actions = ["up", "down", "left", "right"]
 
-The fields are those of `description`. All are optional.
+The fields are those of `description.Description`. All are optional.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Some fields of `description.Reads`."""
+    """The fields of `description.Reads` that the user gives; None for the others."""
 
     kind: InputKind | None = None
     layout: Layout | None = None
@@ -50,7 +50,7 @@ class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Some fields of `description.Answers`."""
+    """The fields of `description.Answers` that the user gives; None for the others."""
 
     kind: AnswerKind | None = None
     output: str | None = None
@@ -60,7 +60,7 @@ class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Some fields of `description.Description`."""
+    """The fields of `description.Description` that the user gives; None for the others."""
 
     reads: ReadsHints = ReadsHints()
     answers: AnswersHints = AnswersHints()
@@ -83,7 +83,7 @@ def read_hints(file: Path) -> Hints:
 
 
 def hints_from_flags(flags: dict[str, Any]) -> Hints:
-    """Make hints from flags, by the paths of their fields, such as `reads.kind`."""
+    """Make hints from the values of flags, whose keys are paths of fields such as `reads.kind`."""
     nested: dict[str, Any] = {"reads": {}, "answers": {}}
     for path, value in flags.items():
         room, _, field = path.rpartition(".")
@@ -92,7 +92,7 @@ def hints_from_flags(flags: dict[str, Any]) -> Hints:
 
 
 def merged(above: Hints, below: Hints) -> Hints:
-    """Merge two hints; fields of `above` take precedence."""
+    """Merge two sets of hints; fields that `above` gives take precedence."""
     return Hints(
         reads=_merge(above.reads, below.reads),
         answers=_merge(above.answers, below.answers),
@@ -101,7 +101,7 @@ def merged(above: Hints, below: Hints) -> Hints:
 
 
 def set_fields(hints: msgspec.Struct) -> dict[str, Any]:
-    """Return the fields that are set."""
+    """Return the fields that are given, by name."""
     return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
 
 

@@ -1,7 +1,7 @@
-"""Finds the ways to read a network from the inputs that it accepts and the outputs that it returns.
+"""Finds the possible descriptions of a network, from the inputs that it accepts and its outputs.
 
-Every reading of a board is tried on the network. Readings that produce the same input are one reading. Games
-choose among those that remain (`checks.misread_detection`).
+The network runs on boards in every encoding. Encodings with the same numbers count as one. Games choose among
+the descriptions that remain (`checks.misread_detection`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ from octofold_export.description.readings import (
 from octofold_export.errors import ExportError, NeedsFlags
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2", "log2_plus_1")
-_USUAL_PLANES = range(10, 33)  # numbers of planes to try if neither the user nor the network gives one
-_USUAL_PLANES_OF_TILES = 16  # up to 32768, and a plane for empty cells
+_USUAL_PLANES = range(10, 33)
+"""Numbers of one-hot planes to try if neither the user nor the network gives one."""
+_USUAL_PLANES_OF_TILES = 16
+"""Number of one-hot planes for tiles up to 32768 and for empty cells."""
 _DEFAULTS = {"cells": "rows", "empty_plane": True, "divide_by": 1}
-_ROUNDING = 1e-3  # as a share of the largest answer
+_ROUNDING = 1e-3
+"""Maximum rounding error, as a share of the largest answer."""
 _SHOWN_READINGS = 6
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
@@ -51,7 +54,7 @@ class NetworkError(OctofoldError):
 
 
 class NoBatchError(ExportError):
-    """The network takes only one board, or its answer to a board changes in a batch."""
+    """The network takes only one board at a time, or its answer to a board depends on the batch."""
 
 
 class Network(Protocol):
@@ -59,11 +62,11 @@ class Network(Protocol):
 
     @property
     def shape(self) -> Sequence[int | None] | None:
-        """The declared input shape, batch first, with None for any size; None if not declared."""
+        """The declared shape of the input, batch first: None for a free size, or if no shape is declared."""
 
     @property
     def type(self) -> ElementType | None:
-        """The declared input type; None if not declared."""
+        """The declared type of the input; None if no type is declared."""
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run the network, and return its outputs by name.
@@ -73,7 +76,7 @@ class Network(Protocol):
         """
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """Return how many operators run for some inputs."""
+        """Return how many operators run on `inputs`. A loop over the boards runs more for more boards."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Readings:
 def readings_of(hints: Hints, network: Network) -> Readings:
     """Find all readings of `network`: those that fit `hints`, the most usual first, then the others.
 
-    Four numbers of an unknown kind are taken as logits, which make the same moves.
+    Four numbers of an unknown kind count as logits; as action values, they would lead to the same moves.
 
     Raises:
         ExportError: the hints contradict the network, or several outputs may be the answer.
@@ -103,9 +106,9 @@ def readings_of(hints: Hints, network: Network) -> Readings:
         )
     rows = by_board(outputs, len(_BOARDS))
     if _depends_on_the_batch(network, inputs, rows):
-        raise NoBatchError("the boards of a batch change each other's answers")
+        raise NoBatchError("the network's answer to a board depends on the other boards of the batch")
     if network.operations(inputs) > network.operations(inputs[:-1]):
-        raise NoBatchError("its forward loops over the boards of a batch")
+        raise NoBatchError("the network's forward loops over the boards of a batch")
     answers, question = _answers(hints.answers, rows)
     said = hints.reads
     flag = more = ""
@@ -114,7 +117,7 @@ def readings_of(hints: Hints, network: Network) -> Readings:
     elif said.planes is None and all((reads.planes or 0) > _USUAL_PLANES_OF_TILES for reads in fitting):
         flag, more = "--planes", f"the network takes {fitting[0].planes} planes, more than tiles usually need"
     if flag:
-        more += f"; use {flag} if it reads only the board, or else make its input with --encoder"
+        more += f"; give {flag} if it reads only the board, otherwise make its input with --encoder"
         asked = [flag, "--answer"] if question else [flag]
         raise NeedsFlags("; ".join(filter(None, (more, question))), flags_with_placeholders(asked))
     kept = ReadsHints(type=said.type, planes=said.planes, above=said.above, cells=said.cells)
@@ -133,7 +136,7 @@ def readings_of(hints: Hints, network: Network) -> Readings:
 
 
 def _takes_more(network: Network, reads: Reads) -> bool:
-    """Return whether a network that reads numbers of cells also accepts more planes or numbers."""
+    """Return whether a network that reads cells as numbers accepts more numbers than a board has."""
     if reads.planes is not None or reads.layout == "square" or network.shape is not None:
         return False
     inputs = encode(reads, _BOARDS)
@@ -147,7 +150,7 @@ def _takes_more(network: Network, reads: Reads) -> bool:
 
 
 def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[str, NDArray[Any]]) -> bool:
-    """Return whether a board alone has another answer than in the batch, whose answers are `rows`."""
+    """Return whether a board alone gets another answer than in a batch; `rows` are the batch's answers."""
     for at in range(len(inputs)):
         alone = by_board(network.run(inputs[at : at + 1]), 1)
         for name, batch in rows.items():
@@ -161,13 +164,13 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 
 
 def choose_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], str]:
-    """Return the most usual possible reading, the flags that distinguish it, and a request for them.
+    """Return the most usual of `readings`, the flags in which they differ, and a request for these flags.
 
-    Fields with a default take it if one of the readings has it; the user need not confirm them.
+    If some readings have the default of a field, the others are ignored, and the field is not requested.
     """
     every = readings
     for field, default in _DEFAULTS.items():
-        usual = [each for each in readings if getattr(each.description.reads, field) == default]
+        usual = [reading for reading in readings if getattr(reading.description.reads, field) == default]
         readings = usual or readings
     if len(readings) == 1:
         return readings[0], [], ""
@@ -175,17 +178,19 @@ def choose_usual(readings: Sequence[Reading]) -> tuple[Reading, Sequence[str], s
     is_open = [flag for flag in flags[0] if len({values[flag] for values in flags}) > 1]
     cells = list(dict.fromkeys(_name(reading.description.reads) for reading in readings))
     more = f" and {len(cells) - _SHOWN_READINGS} others" if len(cells) > _SHOWN_READINGS else ""
-    ways = f", as it may be {', '.join(cells[:_SHOWN_READINGS])}{more}" if len(cells) > 1 else ""
+    ways = f"; the input may be {', '.join(cells[:_SHOWN_READINGS])}{more}" if len(cells) > 1 else ""
     planes = {reading.description.reads.empty_plane for reading in every}
-    plane = ", and --no-empty-plane if its first plane is that of the tile 2" if len(planes) == 2 else ""
+    plane = ", and --no-empty-plane if the first plane stands for the tile 2" if len(planes) == 2 else ""
     divisors = {reading.description.reads.divide_by for reading in every}
     has_usual = len(divisors) > 1 and "--divide-by" not in is_open
-    divided = "; change --divide-by if its numbers are divided" if has_usual else ""
-    return readings[0], is_open, f"say {' and '.join(is_open)}{plane}{ways}{divided}"
+    divided = "; change --divide-by if the input is divided" if has_usual else ""
+    return readings[0], is_open, f"give {' and '.join(is_open)}{plane}{ways}{divided}"
 
 
 def complete(hints: Hints, network: Network) -> Description:
-    """Complete the description of `network` without games: actions are ordered up, right, down, left.
+    """Complete the description of `network` without games.
+
+    The order of the actions is up, right, down, left unless the hints give another one.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one reading.
@@ -194,9 +199,9 @@ def complete(hints: Hints, network: Network) -> Description:
     if readings.question:
         raise ExportError(readings.question)
     actions = hints.answers.actions or MOVE_NAMES
-    possible = [each for each in readings.all if each.is_possible]
+    possible = [reading for reading in readings.all if reading.is_possible]
     reading, _, request = choose_usual(
-        [each for each in possible if each.description.answers.actions == actions]
+        [reading for reading in possible if reading.description.answers.actions == actions]
     )
     if request:
         raise NeedsFlags(request)
@@ -206,7 +211,7 @@ def complete(hints: Hints, network: Network) -> Description:
 def _described(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_possible: bool
 ) -> Description | None:
-    """Return the description of one reading; None if the network does not accept it up to a usual tile."""
+    """Return the complete description for one input encoding; None if the network refuses its large tiles."""
     said = hints.largest_exponent
     try:
         largest = _largest(reads, network) if said is None else said
@@ -227,10 +232,10 @@ def _described(
 
 
 def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
-    """Return the readings of the cells that fit the hints and that the network accepts.
+    """Return the input encodings that fit the hints and that the network accepts.
 
     Raises:
-        ExportError: no reading fits.
+        ExportError: there are none.
     """
     found, refused = _accepted(hints, network)
     if found:
@@ -243,15 +248,15 @@ def _fitting(hints: Hints, network: Network) -> Sequence[Reads]:
     nothing = f"the network takes no input that fits {described or 'a board'}{declared}"
     if single:
         raise NoBatchError(nothing + single)
-    tried = "no reading of a board has this shape"
+    tried = "no encoding of a board has this shape"
     if refused:
         name, reason = next(iter(refused.items()))
-        tried = f"describe what it reads, or make its input by --encoder (tried: {name}: {reason})"
+        tried = f"describe its input, or make its input with --encoder (tried {name}: {reason})"
     raise ExportError(f"{nothing}; {tried}")
 
 
 def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
-    """Return the readings that the network accepts, and the reasons for refusing others, by name."""
+    """Return the input encodings that the network accepts, and by name why it refuses the others."""
     refused: dict[str, str] = {}
     readings: dict[tuple[Any, ...], tuple[Reads, bool]] = {}
     for reads in _candidates(hints.reads, network):
@@ -261,21 +266,21 @@ def _accepted(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str
             refused.setdefault(_name(reads), str(error))
             continue
         if rows := by_board(outputs, len(_BOARDS)):
-            # The same numbers in the same order are one reading, regardless of the shape.
+            # Inputs with the same numbers in the same order count as one, regardless of their shapes.
             answers = any(_width(row) in (1, 4) for row in rows.values())
             readings.setdefault(input_key(reads), (reads, answers))
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
             refused.setdefault(
                 _name(reads),
-                f"its outputs for {len(_BOARDS)} boards have the shapes {shapes}, not a row for each board",
+                f"the outputs must have a row for each of {len(_BOARDS)} boards, got the shapes {shapes}",
             )
     found = [reads for reads, answers in readings.values() if answers]
     return found or [reads for reads, _ in readings.values()], refused
 
 
 def _takes_one(hints: ReadsHints, network: Network) -> str:
-    """Return the reading of a single board, if there is one."""
+    """Return advice if the network accepts a single board, but no batch; otherwise return an empty text."""
     for reads in _candidates(hints, network):
         try:
             network.run(encode(reads, _BOARDS[:1]))
@@ -340,13 +345,13 @@ def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool
 
 
 def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Answers, str]:
-    """Return the meaning of the outputs, and a question that only the network's author can answer."""
+    """Return the meaning of the outputs, and a question for the author of the network, or an empty text."""
     name, output = _output(hints, outputs)
     width = _width(output)
     kind, question = hints.kind, ""
     if width == 1 and output.dtype.kind in "iu":
         raise ExportError(
-            f"output {name!r} is the number of a move; remove the ArgMax behind the four numbers of the moves"
+            f"output {name!r} is the index of a move; remove its ArgMax, so that it has four numbers of moves"
         )
     if kind is None and width == 1:
         kind = "afterstate_value"
@@ -355,17 +360,19 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
     elif kind is None and width == 4:
         kind = "policy_logits"
         question = (
-            "its four numbers may be policy_logits or, of a Q-network, action_values, which are merged in "
-            "other ways over several views of a board; choose one with --answer"
+            f"output {name!r} may be policy_logits or, for a Q-network, action_values, which are merged "
+            "differently over several views of a board; choose one with --answer"
         )
     needed = 1 if kind == "afterstate_value" else 4
     if width != needed or kind is None:
-        what = f"{kind} is {needed}" if kind else "the four moves need 4, and the value of an afterstate 1"
-        raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers for each board")
+        wanted = (
+            f"[N, {needed}] for {kind}" if kind else "[N, 4] for moves, or [N, 1] for an afterstate's value"
+        )
+        raise ExportError(f"output {name!r} must have the shape {wanted}, got {_shape(output)}")
     if kind == "afterstate_value" and hints.scale is None:
         raise NeedsFlags(
-            "afterstate_value needs --scale, the number of game points that an output of 1 means: the reward "
-            "of the move is added to it",
+            "afterstate_value needs --scale, the number of game points that an output of 1 means, because "
+            "the reward of the move is added to the value",
             flags_with_placeholders(["--scale"]),
         )
     value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
@@ -375,12 +382,12 @@ def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Ans
     except ValueError as error:
         raise ExportError(f"the description contradicts itself: {error}") from error
     if kind == "policy_probabilities" and not is_distribution(output):
-        raise ExportError(f"output {name!r} must hold probabilities, which are 0 or more and sum to 1")
+        raise ExportError(f"output {name!r} must be probabilities, which are 0 or more and sum to 1")
     return answers, question
 
 
 def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
-    """Return the named output, or the only one, or the only one with four numbers for each board."""
+    """Return the output with the answer: that of the hints, the only one, or the only one of four numbers."""
     name = hints.output
     listed = ", ".join(f"{key!r} {_shape(output)}" for key, output in outputs.items())
     if name is None:
@@ -401,7 +408,10 @@ def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str,
 
 
 def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> str | None:
-    """Return the output of a value head: the named one, or the only other one with a number per board."""
+    """Return the name of the value head's output; None if there is none.
+
+    It is the given `name`, or the only output besides `answer` with one number for each board.
+    """
     ones = [key for key, output in outputs.items() if _width(output) == 1 and key != answer]
     if name is None:
         return ones[0] if len(ones) == 1 else None
@@ -412,7 +422,7 @@ def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> s
 
 
 def by_board(outputs: dict[str, NDArray[Any]], boards: int) -> dict[str, NDArray[Any]]:
-    """Return the outputs `[boards, ...]`. They may lack the batch dimension if there is a single board."""
+    """Return the outputs with a row for each board. An output for a single board may itself be the row."""
     rows = {}
     for name, output in outputs.items():
         if output.ndim and len(output) == boards:
@@ -433,7 +443,7 @@ def is_distribution(output: NDArray[Any]) -> bool:
 
 
 def _largest(reads: Reads, network: Network) -> int:
-    """Return the largest exponent that the planes can represent or that the network accepts."""
+    """Return the largest exponent that the planes can represent or, for numbers, that the network accepts."""
     if reads.largest_plane is not None and reads.above == "clamped":
         return LARGEST_EXPONENT
     if reads.largest_plane is not None:

@@ -1,4 +1,4 @@
-"""The possible readings of a network, and the flags that describe them."""
+"""Readings: the possible descriptions of a network, and the flags that select one of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "tiles": (1, 2048, 65536),
     "log2_plus_1": (1, 16),
 }
-"""Usual divisors of the numbers. `log2` is the same as `exponents` in floats."""
+"""Usual divisors of cells by kind. `log2` has those of `exponents`, because both give the same numbers."""
 _SIMILAR = 2.0
 """Maximum ratio of two similar divisors."""
 _DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
@@ -27,20 +27,21 @@ _TRANSPOSED: dict[Action, Action] = {"up": "left", "left": "up", "right": "down"
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a network."""
+    """A possible description of a network, which games compare with others."""
 
     description: Description
     is_possible: bool
     """Whether the user's flags allow this reading."""
     value_sign: Literal[1, 0, -1] = 1
-    """The meaning of afterstate values: -1 if small ones are good, 0 if they mean nothing. No flag sets
+    """The factor of afterstate values: -1 if small values are good, 0 if values mean nothing. No flag sets
     it."""
 
     def is_like(self, other: Reading) -> bool:
-        """Return whether both differ at most by a similar divisor, or by logarithms that are nearly equal.
+        """Return whether both readings give the network similar numbers.
 
-        Games cannot distinguish these readings: a network may even play better with numbers that it was not
-        trained on.
+        Their divisors differ at most by a factor of 2, and either both or none of them read tiles as they
+        are. Games cannot distinguish such readings: a network may even play better with numbers that it was
+        not trained on.
         """
         one, two = self.description, other.description
         factor = one.reads.divide_by / two.reads.divide_by
@@ -54,14 +55,18 @@ class Reading:
         )
 
     def name(self, but: Description) -> str:
-        """Return the flags that differ from the flags of a description."""
+        """Return how the reading differs from the description `but`, by its flags or in words."""
         if self.value_sign != 1:
             return "small values as good ones" if self.value_sign < 0 else "no value at all"
         return flags_of(self.description, but) or "as described"
 
 
 def fill_cells(reads: Reads, hints: Hints) -> Iterator[Reads]:
-    """Yield `reads` with every value of the fields that neither network nor user gives, the default first."""
+    """Yield `reads` with every value of the fields that the user leaves open, beginning with the default.
+
+    These are `empty_plane` of one-hot cells, and `divide_by` of floats: the network's shape does not show
+    them.
+    """
     if reads.kind == "one_hot":
         said = hints.reads.empty_plane
         for empty_plane in (True, False) if said is None else (said,):
@@ -74,10 +79,10 @@ def fill_cells(reads: Reads, hints: Hints) -> Iterator[Reads]:
 
 
 def action_orders(description: Description, hints: Hints, *, is_possible: bool) -> Iterator[Reading]:
-    """Yield the readings of the same cells: 24 orders of the actions, or 3 signs of a value.
+    """Yield readings with the same input: for 24 orders of the actions, or for 3 signs of a value.
 
-    A board and its transpose are equally good, so each order stands for two readings that play equally well:
-    with cells by rows, and with cells by columns and transposed actions. The user's hints decide which one is
+    A board and its transpose are equally good. So two readings play equally well: one with the cells by rows,
+    and one with the cells by columns and transposed actions. Only the one that fits the user's hints is
     yielded.
     """
     if description.answers.width == 1:
@@ -118,7 +123,7 @@ def flags_of(description: Description, but: Description | None = None) -> str:
 
 
 def flags_with_placeholders(flags: Iterable[str], description: Description | None = None) -> str:
-    """Return the flags of a description, with a word in capitals as the value of each of `flags`."""
+    """Return the flags of a description, with placeholders for those in `flags`, such as `--scale SCALE`."""
     values = {} if description is None else flag_values(description)
     return _format_flags({**values, **{flag: flag.strip("-").upper() for flag in flags}})
 
@@ -144,7 +149,7 @@ def flag_values(description: Description) -> dict[str, str | None]:
 
 
 def _format_flags(flags: Mapping[str, str | None]) -> str:
-    """Format flags for a command line, without flags that have their defaults."""
+    """Format flags for a command line, leaving out those with default values."""
     return " ".join(
         f"{name} {value}".rstrip()
         for name, value in flags.items()
@@ -153,6 +158,6 @@ def _format_flags(flags: Mapping[str, str | None]) -> str:
 
 
 def input_key(reads: Reads) -> tuple[object, ...]:
-    """Return a key that is equal for readings with the same numbers in the input."""
+    """Return a key that is equal for inputs with the same numbers in the same order."""
     kind = "exponents" if reads.kind == "log2" else reads.kind
     return kind, reads.planes, reads.by_plane, reads.empty_plane, reads.divide_by

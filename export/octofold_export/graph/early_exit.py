@@ -7,8 +7,8 @@ Therefore the graph runs five views of every board, and the other three views on
                           `--undecided--3 views--> scores --decision--> move
 
 For undecided boards, all eight views vote as in the full graph. Boards with one legal move are not treated
-separately, because only 1 in 8,000 is one. The graph is published without weights, because it shares those of
-the full graph.
+separately, because they are only 1 in 8,000 boards. The graph is published without weights, because it shares
+those of the full graph.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.heads import Head, Merged
 
-_ILLEGAL = np.float32(-1e30)  # gives probability 0, and no NaN if no move is legal
+_ILLEGAL = np.float32(-1e30)  # low enough for probability 0, and finite, so that a finished game gives no NaN
 
 
 def fold(
@@ -137,8 +137,8 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
 def _break_ties(graph: GraphBuilder, worth: str, merged: Merged) -> str:
     """Choose the move `[N]` with the largest worth `[N, 4]`, and break ties by a fixed order of moves.
 
-    Moves whose worth is less than the tie below the largest count as equal. The first of them wins, in the
-    order up, right, down, left.
+    Moves whose worth is at most `merged.tie` below the largest count as equal. The first of them in the order
+    up, right, down, left wins.
     """
     largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))

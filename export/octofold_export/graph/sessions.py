@@ -12,6 +12,7 @@ def new_session(
     """Open a session of `model` on the CPU. Exceptions of onnxruntime are not caught."""
     options = options or onnxruntime.SessionOptions()
     options.log_severity_level = 4  # fatal only, because errors are raised as exceptions
+
     # Threads that spin while they wait would slow down other work, for example a training run.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(

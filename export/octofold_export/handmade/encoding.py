@@ -17,26 +17,26 @@ Floats = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """The first part of a network in some number format."""
+    """The part of a network before its first matrix product, in one number format."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Encode `[N, P] int32` exponents as `[N, Q, inputs]`, in the type of the first layer.
+        """Encode exponents `[N, P] int32` as `[N, Q, inputs]`, in the type of the first layer.
 
-        `views` `[V, 16]` gives the index of one of the P cells for each of the sixteen cells of a view. The
-        second result `[V, places]` gives the index of one of the Q places for each place of a view. Exponents
-        above the largest count as the largest.
+        `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells. The
+        second result `[V, places]` gives, for each place of a view, the index of one of the Q encoded places.
+        Exponents above the largest count as the largest.
         """
         ...
 
 
 @dataclass(frozen=True)
 class OneHotCells:
-    """Single cells: one row of codes for each exponent."""
+    """One-hot encoding of single cells."""
 
     exponents: int
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Add the look-up of the codes of all cells, in float32."""
+        """Add the table lookup that encodes all cells, in float32."""
         codes = np.eye(self.exponents, dtype=np.float32)
         table = codes[np.minimum(np.arange(EXPONENT_CODES), self.exponents - 1)]
         return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
@@ -44,26 +44,26 @@ class OneHotCells:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The places of a pattern of four cells, and the table for each pair of its cells."""
+    """A pattern of four cells: its places on the board, and a table for each pair of its cells."""
 
     name: str
     places: NDArray[np.intp]
     """The cells `[places, 4]` of the pattern at each place."""
     pairs: NDArray[np.intp]
-    """The two of the four cells in each pair, `[pairs, 2]`."""
+    """The indices `[pairs, 2]` of the two cells of each pair among the four cells."""
     table: Floats
     """The tables `[pairs, exponents, exponents, features]`."""
 
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """For every place of every pattern, the ReLU of the sum over the pairs of its four cells."""
+    """Features of patterns: at each place, the ReLU of the sum of the entries of all pairs of cells."""
 
     exponents: int
     patterns: tuple[Pattern, ...]
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Add the look-ups and sums of all places, in float32."""
+        """Add the table lookups and the sums for all places, in float32."""
         known = limit_exponents(graph, cells, self.exponents)
         squared = self.exponents**2
         exponents = graph.constant("exponents", np.array(self.exponents, np.int32))
@@ -95,7 +95,7 @@ Encoding = OneHotCells | PatternSums
 
 
 def limit_exponents(graph: GraphBuilder, cells: str, exponents: int) -> str:
-    """Limit the exponents of cells to the largest one."""
+    """Limit cells to the largest exponent, which is one less than `exponents`."""
     largest = graph.constant("largest_exponent", np.array(exponents - 1, np.int32))
     return graph.add("Min", [cells, largest], "readable_cells")
 
@@ -108,7 +108,10 @@ def _cells(graph: GraphBuilder, cells: str, name: str, places: Places) -> str:
 def _join(
     graph: GraphBuilder, patterns: Sequence[Pattern], views: Places, features: Any
 ) -> tuple[str, Places]:
-    """Compute the features of each pattern once. Returns the features and their indices for each view."""
+    """Compute the features of each pattern once for all views that contain the same cells.
+
+    Returns the features, and the indices among them for each view.
+    """
     parts, places, before = [], [], 0
     for pattern in patterns:
         shown = views[:, pattern.places]  # [V, places, 4]

@@ -1,6 +1,6 @@
 """The geometry of layers: the inputs that each cell reads, and the weights for them.
 
-Between layers, the cells of a board lie along one axis; the position of a cell on it is its place. A 2x2
+Between layers, the cells of a board lie along one axis; the place of a cell is its index on this axis. A 2x2
 convolution with zeros to the right and below splits into four matrix products. On a 4x4 board, nine cells
 have four taps on the board, the right column and the bottom row have two, and the corner has one. Leaving out
 the other taps saves the padding and 15/64 of the work. A convolution without padding is only the first of
@@ -18,21 +18,21 @@ TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
 """The (row, column) offsets of the kernel, in an order that gives each region a contiguous run of taps."""
 
 Places = NDArray[np.int64]
-"""The place `[side, side]` of each cell of a square; the places are numbered from 0."""
+"""The places `[side, side]` of the cells of a square, numbered from 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Cells that read their inputs with the same taps: `first_tap` and the following ones."""
+    """Cells of a layer that read their inputs with the same taps: `first_tap` and those after it."""
 
     name: str
     sources: NDArray[np.int64]
-    """The place `[cells, taps]` under each tap of each cell."""
+    """The place that each tap of each cell reads, `[cells, taps]`."""
     first_tap: int = 0
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Number of cells in the region."""
         return len(self.sources)
 
     @property
@@ -42,21 +42,21 @@ class Region:
 
     @property
     def end_tap(self) -> int:
-        """The tap after the last."""
+        """The index of the last tap plus one."""
         return self.first_tap + self.taps
 
 
 @dataclass(frozen=True)
 class LayerShape:
-    """The shape of a layer in any number format: the places that each cell reads, times one matrix."""
+    """The shape of a layer: the places that each cell reads, and the numbers of channels."""
 
     name: str
     regions: tuple[Region, ...]
-    """The regions; their cells, one region after another, are the places of the output."""
+    """The regions of the layer. Their cells, one region after another, are the places of the output."""
     inputs: int
     """Number of channels at each place that a cell reads."""
     outputs: int
-    """Number of channels of each cell."""
+    """Number of channels that each cell gets."""
 
 
 def board_places() -> Places:
@@ -67,8 +67,8 @@ def board_places() -> Places:
 def convolution(places: Places) -> tuple[tuple[Region, ...], Places]:
     """Return the regions of a 2x2 convolution over a square, and the places of the resulting square.
 
-    The outputs of the regions lie one after another. A row and a column of zeros below and right keep the
-    size of the square.
+    The outputs of the regions lie one after another. A row of zeros below the square and a column to its
+    right keep its size.
     """
     side = len(places) - 1
     taps = [places[row : row + side, column : column + side] for row, column in TAPS]

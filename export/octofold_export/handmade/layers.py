@@ -24,14 +24,14 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 
 class FoldedLayer(Protocol):
-    """A layer in some number format."""
+    """A layer of a graph, in one number format."""
 
     @property
     def shape(self) -> LayerShape:
         """The shape of the layer."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of `[M, end - first]` with rows `first:end` of the weights.
+        """Add the product of `rows` `[M, end - first]` with rows `first:end` of the weights.
 
         The result is `[M, shape.outputs]`, in the type of the next layer.
         """
@@ -39,10 +39,10 @@ class FoldedLayer(Protocol):
 
 
 def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]) -> str:
-    """Apply the layers to `[N, P, E]`, for the outputs `[N * S, 1, outputs]` of every view.
+    """Add the layers after the encoded boards `[N, P, E]`; returns the outputs `[N * V, 1, outputs]`.
 
-    Row s of `views` `[S, P]` gives the indices of the places of view s in `encoded`. The views need no
-    copies: the first layer reads the places of every view from the one encoded board.
+    Row v of `views` `[V, places]` gives the indices of the places of view v in `encoded`. So a board is
+    encoded once, and the first layer reads the places of every view from it.
     """
     activations, places = encoded, views
     for layer in layers:
@@ -50,7 +50,7 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
         for region in shape.regions:
             name = f"{shape.name}_{region.name}"
             rows = activations
-            if not np.array_equal(region.sources.ravel(), places):  # else it reads all places in order
+            if not np.array_equal(region.sources.ravel(), places):  # otherwise it reads all in order
                 index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
                 rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
             width = graph.integers(-1, region.taps * shape.inputs)
@@ -66,21 +66,21 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
 
 @dataclass(frozen=True)
 class FoldedNetwork:
-    """A network in one number format; implements `heads.GraphEvaluator`."""
+    """A network in one number format, as a `heads.GraphEvaluator`."""
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]
     """The layers; the last one returns float32."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Add the whole network, as `GraphEvaluator.evaluate`."""
+        """Add the nodes of the network, as in `GraphEvaluator.evaluate`."""
         encoded, places = self.encoder.encode(graph, cells, views)
         return network(graph, encoded, self.layers, places)
 
 
 @dataclass(frozen=True)
 class FloatLayer:
-    """A layer that stores its weights once and slices them for smaller regions."""
+    """A layer in float32 or float16. The graph stores its weights once and slices them for each region."""
 
     layer: Layer
     relu: bool
@@ -95,7 +95,7 @@ class FloatLayer:
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`, as `Layer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
         if self.after_half:
             rows = graph.add("Cast", [rows], f"{name}_cast", to=TensorProto.FLOAT)
         number = np.float16 if self.half else np.float32
@@ -109,7 +109,7 @@ class FloatLayer:
 
 
 def float_form(network: FoldableNetwork) -> FoldedNetwork:
-    """Make `network` in float32, unchanged."""
+    """Return `network` in float32."""
     return FoldedNetwork(
         encoder=network.encoding,
         layers=(
@@ -121,7 +121,7 @@ def float_form(network: FoldableNetwork) -> FoldedNetwork:
 
 @dataclass(frozen=True)
 class _CastEncoder:
-    """Converts the activations of an encoder to another type."""
+    """An encoder whose result is converted to another type."""
 
     encoder: Encoder
     type: int
@@ -132,7 +132,7 @@ class _CastEncoder:
 
 
 def half_form(network: FoldableNetwork) -> FoldedNetwork:
-    """Make `network` in float16 up to the last hidden layer."""
+    """Return `network` in float16, except for the output layer, which computes in float32."""
     return FoldedNetwork(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(

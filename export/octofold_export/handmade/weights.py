@@ -1,6 +1,6 @@
-"""The weights of a trained network as plain matrices, in the order that the folded graph multiplies them.
+"""The weights of a trained network as plain matrices, in the order in which the folded graph uses them.
 
-Only this module reads the inside of a torch module. The following steps use arrays.
+Only this module reads the torch modules of our networks. All later steps use arrays.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FoldableNetwork:
 
 
 def has_form(network: nn.Module) -> bool:
-    """Return whether `foldable` supports networks of this class."""
+    """Return whether `foldable` supports the class of `network`."""
     return isinstance(network, CNN | PairNetwork)
 
 
@@ -59,7 +59,7 @@ def foldable(network: nn.Module) -> FoldableNetwork:
         ExportError: the class of the module is unknown, or a weight is not a finite number.
     """
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
-        raise ExportError("the checkpoint holds weights that are not finite numbers")
+        raise ExportError("the checkpoint contains weights that are not finite numbers")
     encoding: Encoding
     if isinstance(network, PairNetwork):
         patterns = tuple(_patterns(network))
@@ -83,7 +83,7 @@ def _patterns(network: PairNetwork) -> Iterable[Pattern]:
 
 
 def _convolutions(modules: Iterable[nn.Module]) -> tuple[list[Layer], Places]:
-    """Return the layers in order, and the places of their outputs."""
+    """Return the layers in order, and the places of the last layer's outputs."""
     places, layers = board_places(), []
     for depth, module in enumerate(modules):
         regions, places = convolution(places)

@@ -1,9 +1,9 @@
 """Converts any body to 8 bits for CPUs, and to float16 for GPUs.
 
-8 bits are onnxruntime's static quantization, calibrated on inputs from games. Activations are unsigned bytes,
-and weights are signed bytes with a scale for each output channel. Several choices of activation ranges and
-operators are tried, and the caller selects the form closest to float32. The last product stays in float32,
-because the choice of a move depends most on it.
+The 8-bit form is made by onnxruntime's static quantization, calibrated on the calibration boards. Activations
+are unsigned bytes, and weights are signed bytes with a scale for each output channel. Several choices of
+activation ranges and operators are tried, and the caller selects the form closest to float32. The last
+product stays in float32, because the choice of a move depends most on it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from octofold_export.quiet import quiet
 
 _LARGEST = float(np.finfo(np.float16).max)
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
-_FLOWING = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
-"""Operators that can also use bytes if they are between products in bytes."""
+_QUANTIZABLE = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
+"""Products and the operators that can also compute with bytes between quantized products."""
 _BATCH = 64
 
 
@@ -46,14 +46,14 @@ class _Choice(NamedTuple):
 
 
 _CHOICES = (
-    _Choice(_FLOWING, CalibrationMethod.MinMax, {}),
-    _Choice(_FLOWING, CalibrationMethod.Percentile, {"CalibPercentile": 99.999}),
+    _Choice(_QUANTIZABLE, CalibrationMethod.MinMax, {}),
+    _Choice(_QUANTIZABLE, CalibrationMethod.Percentile, {"CalibPercentile": 99.999}),
     _Choice(_PRODUCTS, CalibrationMethod.MinMax, {}),
 )
 
 
 class _Inputs(CalibrationDataReader):  # type: ignore[misc]
-    """Batches of one input. All have the same size, because onnxruntime joins the records of all batches."""
+    """Calibration batches of one size, because onnxruntime concatenates the activations of all batches."""
 
     def __init__(self, name: str, inputs: NDArray[Any]) -> None:
         size = min(_BATCH, len(inputs))
@@ -65,20 +65,20 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
-    """Make 8-bit forms of `body`, calibrated on `inputs`.
+    """Yield 8-bit forms of `body`, calibrated on `inputs`: encoded views of the calibration boards.
 
     Raises:
-        ExportError: the body has no products.
+        ExportError: no matrix product or convolution comes before the last one.
     """
     products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
     if len(products) <= len(body.graph.output):
-        raise ExportError("the network has no hidden products to quantize")
+        raise ExportError("the network has no hidden matrix product or convolution to quantize")
     for choice in _CHOICES:
         yield _quantized(body, inputs, choice, products[-len(body.graph.output) :])
 
 
 def with_named_nodes(body: onnx.ModelProto) -> onnx.ModelProto:
-    """Name every node of `body`, so that nodes can be excluded by name."""
+    """Return a copy of `body` whose nodes have names, so that quantization can exclude nodes by name."""
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     for number, node in enumerate(copy.graph.node):
         node.name = f"{node.op_type}_{number}"
@@ -112,9 +112,9 @@ def _quantized(
 
 
 def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
-    """Check that float16 can hold all numbers that `body` computes from `inputs`.
+    """Check that all numbers that `body` computes from `inputs` are in the range of float16.
 
-    A run on a CPU cannot show this, because onnxruntime computes float16 graphs in float32 there.
+    Running the float16 graph on a CPU cannot show this, because onnxruntime computes it in float32 there.
 
     Raises:
         ExportError: a number is too large; the message names it.
@@ -133,7 +133,9 @@ def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
         if values.dtype.kind == "f":
             largest = np.abs(values[np.isfinite(values)]).max(initial=0)
             if largest > _LARGEST:
-                raise ExportError(f"{name!r} must be at most {_LARGEST:,.0f} in float16, got {largest:,.0f}")
+                raise ExportError(
+                    f"tensor {name!r} must be at most {_LARGEST:,.0f} in float16, got {largest:,.0f}"
+                )
 
 
 def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -147,7 +149,7 @@ def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about weights that are rounded to 0
             half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
-    except Exception as error:  # the converter may fail in any way
+    except Exception as error:  # the converter raises errors of unrelated classes
         raise ExportError(
             f"onnxruntime cannot convert the network to float16: {first_line(error)}"
         ) from error

@@ -1,11 +1,11 @@
-"""Chooses the integers of the 8-bit form from the activations of the network on real boards.
+"""Chooses the integers of the 8-bit form from the network's activations on the calibration boards.
 
-It calibrates layer by layer, on the rounded outputs of the layers before:
+The calibration goes layer by layer, on the rounded outputs of the layers before:
 
 - Channels with very different ranges cannot share one scale well. Since ReLU(a x) = a ReLU(x) for a > 0, each
-  channel is divided by the root of its relative range, and the next layer's weights are multiplied by it. The
-  network stays the same, with more similar channels (after Nagel et al., "Data-Free Quantization Through
-  Weight Equalization and Bias Correction", ICCV 2019, but with measured ranges).
+  channel is divided by the root of its relative range, and the next layer's weights are multiplied by it. So
+  the network computes the same, but with more similar channels (after Nagel et al., "Data-Free Quantization
+  Through Weight Equalization and Bias Correction", ICCV 2019, but with measured ranges).
 - The scale of a layer's outputs ends at a high quantile instead of the maximum.
 - Weights are rounded so that a layer's sums change as little as possible, by least squares over its real
   inputs. They are refitted to the rounded inputs. Then they are rounded one input at a time, and the error is
@@ -35,41 +35,50 @@ CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
 
 LARGEST_WEIGHT = 127
-_FEWER = 2
-_DAMPING = 0.1  # share of the mean square of an input: keeps rarely active inputs from taking all error
-_BLOCK = 64  # number of inputs whose errors move to later inputs together
-_WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
+_CONVOLUTION_DIVISOR = 2
+"""Divisor of the number of calibration boards for convolutions."""
+_DAMPING = 0.1
+"""Damping as a share of an input's mean square. It keeps rarely active inputs from taking the whole error."""
+_BLOCK = 64
+"""Number of inputs whose errors are moved to later inputs in one product."""
+_WIDTH = 32
+"""Multiple to which numbers of channels are padded. Products and copies of 224 channels are faster than of
+222."""
 _LARGEST_ACTIVATION = 255
-_FINE_STEPS = 254  # fine steps in a coarse one: the rounding error of at most half a step fills 8 bits
-_SMALLEST_RANGE = 1e-3  # minimum range of a channel relative to the widest, for dead channels
-_LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
+_FINE_STEPS = 254
+"""Number of fine steps in a coarse step. A rounding error of up to half a coarse step then fills
+8 bits."""
+_SMALLEST_RANGE = 1e-3
+"""Minimum range of a channel relative to the widest one, for channels that are never active."""
+_LARGEST_BIAS = 2.0**30
+"""Maximum bias as an integer. It leaves the other half of int32 to the products."""
 
 
 def quantize_network(
     network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
 ) -> FoldedNetwork:
-    """Make the 8-bit form of `network` with the smallest `error` over the clip quantiles.
+    """Return the 8-bit form of `network` with the smallest `error`, of those for all clip quantiles.
 
-    The calibration uses `views` `[N, 16]`: boards as the network reads them.
+    `views` `[N, 16]` are views of the calibration boards.
     """
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
 def calibration_views(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return enough views for a good calibration: half of them for convolutions.
+    """Return the views to calibrate on: half of `views` for convolutions, otherwise all.
 
-    In a convolution each cell is a separate sample.
+    In a convolution, each cell is a separate sample, so that half of the boards suffice.
     """
     cells = [sum(region.cells for region in layer.shape.regions) for layer in network.hidden]
-    return views[:: min([_FEWER, *cells])]
+    return views[:: min([_CONVOLUTION_DIVISOR, *cells])]
 
 
 def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> FoldedNetwork:
-    """Make the 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
+    """Return the 8-bit form of `network`, calibrated on `views` `[N, 16]` of the calibration boards."""
     network = widen(network, _WIDTH)
     first, layers = first_layer(network)
-    exact = first.activations(views)  # [N, places, inputs], layer by layer
-    spread = _spread(exact)  # [inputs]: what the channels are divided by
+    exact = first.activations(views)  # [N, places, inputs] of the current layer
+    spread = _spread(exact)  # [inputs]: the divisors of the channels
     scale = _output_scale(exact / spread, clip_quantile)
     encoder = first.rounded(spread, scale)
     rounded = _round(exact / spread, scale)
@@ -125,7 +134,7 @@ def _calibrate_output(
 
 
 def _spread(activations: Floats) -> Floats:
-    """Return the root of each channel's range, relative to the widest: `[channels]`."""
+    """Return the divisors `[channels]`: the root of each channel's range relative to the widest channel."""
     ranges = activations.max(axis=(0, 1))
     widest = ranges.max() or np.float32(1)
     spread: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
@@ -143,7 +152,7 @@ def _round(activations: Floats, scale: np.float32) -> Floats:
 
 
 def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Floats:
-    """Return the scales of the weights, wide enough for the largest weight and a 32-bit bias: `[outputs]`."""
+    """Return the scales `[outputs]` of the weights, large enough for the largest weight and a 32-bit bias."""
     largest = np.abs(weights).max(axis=0)
     for_bias = np.abs(bias) / (input_scale * np.float32(_LARGEST_BIAS / _FINE_STEPS))
     smallest = np.finfo(np.float32).tiny * 2.0**40
@@ -157,7 +166,10 @@ def _round_bias(bias: Floats, scales: Floats) -> NDArray[np.int32]:
 
 
 def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floats:
-    """Multiply `[N, places, inputs]` by `[taps, inputs, outputs]`: `[N, cells of all regions, outputs]`."""
+    """Multiply inputs `[N, places, inputs]` by weights `[taps, inputs, outputs]`.
+
+    Returns `[N, cells of all regions, outputs]`.
+    """
     parts = []
     for region in regions:
         used = weights[region.first_tap : region.end_tap]
@@ -167,9 +179,9 @@ def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floa
 
 
 def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
-    """Return the mean product of the inputs of any two weights: `[taps * inputs, taps * inputs]`.
+    """Return the mean products of `left` and `right` inputs: `[taps * inputs, taps * inputs]`.
 
-    `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
+    `left` and `right` are `[N, places, inputs]`. Taps that a cell does not have count as zero.
     """
     channels = left.shape[2]
     size = channels * max(region.end_tap for region in regions)
@@ -181,25 +193,28 @@ def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.f
 
 
 def _rows(inputs: Floats, region: Region) -> Floats:
-    """Return the activations of the taps of each cell of a region: `[N * cells, taps * inputs]`."""
+    """Return the activations that each cell of a region reads: `[N * cells, taps * inputs]`."""
     return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)
 
 
 def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64]) -> Floats:
-    """Fit weights `[inputs, outputs]` to rounded inputs, so that they give the sums of the exact inputs.
+    """Fit weights `[inputs, outputs]` to rounded inputs, so that the sums stay those of the exact inputs.
 
-    `gram` is the mean of `rounded.T @ rounded`, `change` of `rounded.T @ (exact - rounded)`.
+    `gram` is the mean of `rounded.T @ rounded`, and `change` the mean of `rounded.T @ (exact - rounded)`.
     """
     correction = np.linalg.solve(_damped(gram), change @ weights)
     return (weights + correction).astype(np.float32)
 
 
 def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Round to integers `[inputs, outputs]` in steps of `scales` `[outputs]`, for a Gram matrix of inputs."""
+    """Round weights to integers `[inputs, outputs]` in steps of `scales` `[outputs]`.
+
+    The sums over inputs with the Gram matrix `gram` change as little as possible.
+    """
     remaining = weights.astype(np.float64)
     integers = np.zeros(weights.shape, np.int8)
-    # Row i of this upper factor is the best distribution of the error of input i over itself and later
-    # inputs.
+    # Row i of this upper triangular factor says how the error of input i is best distributed over itself and
+    # the later inputs.
     spread = np.linalg.cholesky(np.linalg.inv(_damped(gram))).T
     for start in range(0, len(weights), _BLOCK):
         end = min(start + _BLOCK, len(weights))
@@ -219,12 +234,12 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
-    """Pad the outputs of all layers of `network` except the last with zeros to a `multiple` of channels.
+    """Pad the channels between the layers of `network` with zeros to a `multiple`.
 
-    Processors multiply and copy such widths at full speed, and the results stay the same.
+    Processors multiply and copy these widths at full speed. The results stay the same.
     """
     encoding = network.encoding
-    inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not a layer's outputs
+    inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not padded
     if isinstance(encoding, PatternSums):
         patterns = (
             replace(pattern, table=_filled(pattern.table, 3, multiple)) for pattern in encoding.patterns

@@ -1,14 +1,14 @@
 """The 8-bit form of a network: unsigned activations, signed weights with a scale for each output.
 
 The first layer is a table of the features of every window of up to four cells. A feature of a window is the
-ReLU of a sum, over its cells (a filter on one-hot cells) or over pairs of them. Sixteen exponents make 65,536
-windows of four cells, so all their features fit a table. The layer then costs one look-up for each window,
-and its weights are not rounded. The graph contains the terms of the sum, not the table, because runtimes add
-up constants while loading.
+ReLU of a sum over its cells (for convolutions) or over pairs of its cells. Sixteen exponents make 65,536
+windows of four cells, so the features of all of them fit a table. The layer then costs one lookup for each
+window, and its weights are not rounded. The graph contains the terms of the sum, not the table, because
+runtimes add up constants while loading.
 
-In the other layers, onnxruntime runs each product as one integer operation (QGemm), because a product is
-surrounded by DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations have zero point 0, so
-the saturation of QuantizeLinear is the ReLU. `calibration` chooses the numbers.
+In the other layers, every product is between DequantizeLinear and QuantizeLinear nodes, which onnxruntime
+fuses with it into one integer operation (QGemm). Activations have the zero point 0, so the saturation of
+QuantizeLinear is the ReLU. `calibration` chooses the integers and the scales.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 @dataclass(frozen=True)
 class IntegerProduct:
-    """Integers that represent `weights * weight_scales` and `bias * input_scale * weight_scales`."""
+    """A matrix product in integers.
+
+    The weights are `weights * weight_scales`, and the bias is `bias * input_scale * weight_scales`.
+    """
 
     name: str
     weights: NDArray[np.int8]
@@ -40,7 +43,10 @@ class IntegerProduct:
     """The value of one step of the unsigned inputs."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Multiply `[M, end - first] uint8` by weight rows `first:end` and add the bias: `[M, outputs]`."""
+        """Add the product of `rows` `[M, end - first] uint8` with weight rows `first:end`, plus the bias.
+
+        Returns `[M, outputs] float32`.
+        """
         kernel = graph.constant(f"{self.name}_weights", self.weights)
         used = graph.constant_rows(kernel, first, end, f"{name}_weights")
         scales = graph.constant(f"{self.name}_weight_scales", self.weight_scales)
@@ -60,14 +66,14 @@ class IntegerProduct:
 
 @dataclass(frozen=True)
 class QuantizedHidden:
-    """A hidden layer from uint8 to uint8."""
+    """A hidden layer with uint8 inputs and outputs."""
 
     shape: LayerShape
     product: IntegerProduct
     output_scale: np.float32
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`, as `Layer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
         product = self.product.multiply(graph, rows, first, end, f"{name}_sum")
         scale = graph.constant(f"{self.shape.name}_output_scale", np.array(self.output_scale))
         return graph.add("QuantizeLinear", [product, scale, zero_point(graph)], name)
@@ -75,14 +81,14 @@ class QuantizedHidden:
 
 @dataclass(frozen=True)
 class QuantizedOutput:
-    """The output layer from uint8 to float32, as the sum of coarse and fine weights."""
+    """The output layer, from uint8 to float32. Each weight is the sum of a coarse and a fine weight."""
 
     shape: LayerShape
     product: IntegerProduct
-    """The product; its outputs are those of the coarse weights, then those of the fine weights."""
+    """The product with the coarse and the fine weights; the outputs of the coarse weights come first."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`, as `Layer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
         both = self.product.multiply(graph, rows, first, end, f"{name}_both")
         halves = graph.add("Reshape", [both, graph.integers(-1, 2, self.shape.outputs)], f"{name}_halves")
         return graph.add("ReduceSum", [halves, graph.integers(1)], name, keepdims=0)
@@ -95,14 +101,14 @@ def zero_point(graph: GraphBuilder) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of k cells that share their features."""
+    """Windows of k cells with the same features, such as a pattern at all its places."""
 
     name: str
     places: NDArray[np.intp]
     """The cells `[windows, k]` of each window."""
     terms: Sequence[Floats]
-    """The terms of the features, with k axes of size 1 or exponents, and an axis of features. The features of
-    a window are the ReLU of their sum."""
+    """The terms whose sum, after a ReLU, gives the features of a window. A term has k axes of size 1 or
+    `exponents`, and an axis of features."""
 
     @property
     def cells(self) -> int:
@@ -112,13 +118,13 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """All windows of a board, one kind after another."""
+    """The first layer: the features of all windows of a board, one kind of windows after another."""
 
     exponents: int
     windows: Sequence[Windows]
 
     def activations(self, views: NDArray[np.uint8]) -> Floats:
-        """Compute `[N, windows, features]` for boards `[N, 16]`."""
+        """Compute the features `[N, windows, features]` of boards `[N, 16]`, in float32."""
         found = []
         for kind in self.windows:
             cells = views[:, kind.places]  # [N, windows, k]
@@ -130,7 +136,7 @@ class FirstLayer:
         return np.concatenate(found, axis=1)
 
     def rounded(self, spread: Floats, scale: np.float32) -> RoundedFirstLayer:
-        """Make the encoder as nodes, in uint8 steps of `scale`, after division by `spread` `[features]`."""
+        """Return the layer in uint8: features divided by `spread` `[features]`, in steps of `scale`."""
         windows = [
             Windows(kind.name, kind.places, [term / (spread * scale) for term in kind.terms])
             for kind in self.windows
@@ -140,13 +146,13 @@ class FirstLayer:
 
 @dataclass(frozen=True, eq=False)
 class RoundedFirstLayer:
-    """Implements `encoding.Encoder`."""
+    """The first layer with uint8 features, as an `encoding.Encoder`."""
 
     layer: FirstLayer
-    """The first layer; its features are in steps."""
+    """The first layer, whose terms are in units of a uint8 step."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Add the look-ups of all windows."""
+        """Add the table lookups of all windows, as in `Encoder.encode`."""
         digits, starts, places, tables = [], [], [], []
         windows_before = rows_before = 0
         for kind in self.layer.windows:
@@ -206,7 +212,7 @@ def _of_convolution(layer: Layer) -> list[Windows]:
 
 
 def _table(graph: GraphBuilder, kind: Windows) -> str:
-    """Add the table of the features of a kind of windows: `[exponents**k, features] uint8`."""
+    """Add the table `[exponents**k, features] uint8` with the features of one kind of windows."""
     total = graph.constant(f"{kind.name}_terms_0", kind.terms[0])
     for number, term in enumerate(kind.terms[1:], 1):
         more = graph.constant(f"{kind.name}_terms_{number}", term)

@@ -41,14 +41,14 @@ def read_published(folder: Path) -> Card:
 
 
 def published_description(folder: Path) -> Description:
-    """Return the description of the network of the version in `folder`.
+    """Return the description of the network that is published as the version in `folder`.
 
     Raises:
         ExportError: the card cannot be read, or has no description.
     """
     card = read_published(folder)
     if card.description is None:
-        raise ExportError(f"{folder}: its card has no description of a network")
+        raise ExportError(f"{folder}: the card has no description of a network")
     return msgspec.convert(card.description, Description)
 
 
@@ -59,12 +59,11 @@ def change_card(
 ) -> None:
     """Write new graphs, card.json and README.md of a version.
 
-    `change` makes the new card from the current one. Meanwhile the version is locked. An error leaves it
-    unchanged.
+    `change` makes the new card from the current one while the version is locked. An error leaves the version
+    unchanged. Exceptions of `change` are not caught.
 
     Raises:
-        ExportError: the card is missing or cannot be read, or the files cannot be written. Also what `change`
-            raises.
+        ExportError: the card is missing or cannot be read, or the files cannot be written.
     """
     with changing(folder):
         card = change(read_published(folder))
@@ -76,10 +75,10 @@ def change_card(
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:
-    """Check that a file of a version is the one that its card describes.
+    """Check that a file of a version has the digest in its card.
 
     Raises:
-        ExportError: the file is missing or differs.
+        ExportError: the file is missing or has another digest.
     """
     file = folder / listed.file
     if file_digest(file) != listed.sha256.lower():
@@ -90,7 +89,7 @@ def file_digest(file: Path) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
-        ExportError: it cannot be read.
+        ExportError: the file cannot be read.
     """
     try:
         with open_regular(file, _MAX_FILE_BYTES) as opened:

@@ -1,7 +1,7 @@
-"""Lets a new version play against the published one before it may be published.
+"""Compares the strength of a new version with that of the published one before the new one is published.
 
-The games are played and judged by the command `octofold`, which serves both versions. The export imports
-neither the server nor the client.
+`octofold compare` serves both versions, plays the games and decides. The export imports neither the server
+nor the client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from octofold_export.publishing.versions import Content
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
-"""A Python program that runs the command in its arguments, between the export and `octofold compare`."""
+"""Python code of the process that runs `octofold compare` and stops it when the export ends."""
 
 
 def newest_published(models: Path, name: str) -> int | None:
@@ -49,15 +49,15 @@ def newest_published(models: Path, name: str) -> int | None:
 def play_contest(
     flags: Flags, version: int, files: Mapping[str, Content], report: Callable[[str], None]
 ) -> NoWorse | None:
-    """Play the new version against the newest published one, until the games show that it is no worse.
+    """Compare the new version with the newest published one by games, until they show that it is no worse.
 
-    The games are kept in a folder of `results`; if the same export runs again, they continue.
+    The games are kept in a folder of `results`. If the same export runs again, it continues them.
 
     Returns:
         The result; None if no version is published.
 
     Raises:
-        StrengthNotShown: the new version is worse, or the games did not decide it.
+        StrengthNotShown: the new version is worse, or the games did not decide.
         ExportError: the games could not be played.
     """
     models, name = flags.models, flags.name
@@ -78,8 +78,8 @@ def play_contest(
     if shown.worth is not None:
         minutes = (time.monotonic() - started) * (shown.worth - 1) / 60
         report(
-            f"strength: without the luck of the tiles, by the values of {shown.values}, the games counted as "
-            f"{shown.worth:.1f} times their number, which saved about {max(0.0, minutes):,.1f} minutes"
+            f"strength: correcting for the luck of the tiles with the values of {shown.values} made a game "
+            f"count as {shown.worth:.1f} games, which saved about {max(0.0, minutes):,.1f} minutes"
         )
     return shown
 
@@ -94,15 +94,15 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path) -> tuple[str, NoWorse]:
-    """Run `octofold compare` and return its sentence and its figures."""
+    """Run `octofold compare`, and return its verdict in words and in figures."""
     assert flags.no_worse_than is not None
     name = flags.name
     program = Path(sys.executable).with_name("octofold")
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(staged)]
     margin = f"{float(100 * flags.no_worse_than):.6f}%"
     command += ["--no-worse-than", margin, "--limit", str(flags.limit), "--out", str(out), "--json"]
-    # A server's variables may name models and versions of another repository. The n-tuple network in this
-    # repository measures luck.
+    # The variables of a server may name other models and versions, so they are replaced. The n-tuple network
+    # in the model repository measures luck.
     serving = {
         "OCTOFOLD_VERSIONS": "all",
         "OCTOFOLD_DEFAULT_MODEL": name,
@@ -126,9 +126,9 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
-    """Run the command, and return its exit code and its output; it ends when this program ends."""
-    # In a new session, Ctrl-C reaches only this program, so that the command can keep its games. The pipe
-    # ends with this program, even if it is killed.
+    """Run the command, and return its exit code and its output. The command ends when this program ends."""
+    # In a session of its own, the command does not get Ctrl-C, so that it can keep its games. Its standard
+    # input is a pipe from this program, which closes even if this program is killed.
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _RUN_UNTIL_INPUT_ENDS, *command],
         env=environment,
@@ -140,12 +140,12 @@ def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes
     try:
         output = process.stdout.read()
     finally:
-        process.communicate()  # closes the pipe first, which ends the games if they still run
+        process.communicate()  # closes the pipe, which ends games that still run, and waits
     return process.returncode, output
 
 
 def run_until_input_ends(command: Sequence[str]) -> int:
-    """Run a command and return its exit code; end it by SIGTERM when standard input ends."""
+    """Run a command and return its exit code. If standard input ends before, end the command by SIGTERM."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end_with_input() -> None:
@@ -155,11 +155,11 @@ def run_until_input_ends(command: Sequence[str]) -> int:
 
     threading.Thread(target=end_with_input, daemon=True).start()
     code = process.wait()
-    return code if code >= 0 else 128 - code  # as a shell does after a signal
+    return code if code >= 0 else 128 - code  # the exit code of a shell after a signal
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
-    """Return the figures of a decided comparison for the card."""
+    """Return the figures of a comparison that is decided, for the card."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None
     assert question is not None

@@ -37,7 +37,7 @@ from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
 
 _CONFIG = """\
-# Written by octofold-export. Triton serves this folder as it is:
+# Written by octofold-export. Triton can serve this folder:
 #   tritonserver --model-repository=models
 name: "{name}"
 backend: "onnxruntime"
@@ -57,7 +57,7 @@ _NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
 
 class Agreement(NamedTuple):
-    """The share of moves that a reduced precision has in common with float32, overall and by stage."""
+    """The share of boards on which a reduced precision plays the move of float32, overall and by stage."""
 
     share: float
     by_stage: dict[str, StageAgreement]
@@ -79,7 +79,7 @@ def version_files(
         moves: the graphs for moves alone by precision, where they exist.
         agreement: the agreement of reduced precisions with float32.
         tensors: external tensors by name, each in its own file.
-        locate_tables: as in `Source`.
+        locate_tables: finds compact tables in the file of the float32 graph, as `Source.locate_tables`.
     """
     models: dict[Precision, Content] = {}
     for precision, graph in graphs.items():
@@ -116,18 +116,18 @@ def graph_file(
 
 
 def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
-    """Add the agreement with float32 to an entry."""
+    """Return a graph's entry in the card with its agreement with float32."""
     return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
 
 
 def with_moves(listed: GraphFile, precision: Precision, content: bytes) -> GraphFile:
-    """Add the graph for moves alone to an entry."""
+    """Return a graph's entry in the card with the file of the graph for moves alone."""
     digest = hashlib.sha256(content).hexdigest()
     return replace(listed, moves=ListedFile(file=MOVES_FILES[precision], sha256=digest))
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:
-    """Write the identity of the model into the ONNX file, so that the file is sufficient without the card."""
+    """Write the name, version and settings of the model into the ONNX file, for use without the card."""
     values = {
         "name": card.name,
         "version": card.version,
@@ -142,13 +142,13 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 
 def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
-    """Return the files of a version, with the result of its games in its card and its page."""
+    """Return the files of a version, with the result `shown` of its games in card.json and README.md."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
 def config(name: str) -> str:
-    """Return config.pbtxt of the model `name`, for the float32 graph in batches of up to 1,024 boards."""
+    """Return Triton's config.pbtxt for the float32 graph of `name`, in batches of up to 1,024 boards."""
     return _CONFIG.format(
         name=name,
         file=GRAPH_FILES["fp32"],
@@ -166,6 +166,6 @@ def _listed(*tensors: Tensor) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    if not tensor.shape:  # in Triton's form, an output with only the batch dimension is a reshaped one
+    if not tensor.shape:  # Triton needs a reshape for a tensor with only the batch dimension
         return "dims: [ 1 ] reshape: { shape: [ ] }"
     return f"dims: [ {', '.join(map(str, tensor.shape))} ]"

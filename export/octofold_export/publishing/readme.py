@@ -1,7 +1,7 @@
 """Writes README.md of a published version from its card. The same card gives the same text.
 
-The metadata at its top is for model hubs, which find and compare models by it. The keys are those of Hugging
-Face. No license is among them: the publisher of a model adds it.
+The metadata at the top is for model hubs, which use it to find and compare models. Its keys are those of
+Hugging Face. It has no license, which the publisher of a model adds.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from octofold_export.description.description import Description
 _TASK = "reinforcement-learning"
 _TAGS = ("2048", "game", "onnx", "onnxruntime", _TASK)
 _GOAL = 2048
-"""The tile that wins the game."""
+"""The tile that wins a game of 2048."""
 _RULES = {
-    "vote": "each view of the board votes for its best legal move, ties go to the larger probability",
-    "mean": "the legal move that is best in the mean over the views",
+    "vote": "each view of the board votes for its best legal move, and ties are broken by probability",
+    "mean": "the legal move with the best mean over the views",
 }
 _VIEWS = {8: "all eight symmetries", 4: "the four rotations", 2: "the board and its half turn"}
 _ONE_VIEW = "the best legal move, from the board as it is"
 
 
 def describe(card: Card) -> bytes:
-    """Return README.md of a card, as Markdown."""
+    """Return the content of README.md for a card."""
     lines = [
         *_front_matter(card),
         f"# {card.name}, version {card.version}",
@@ -45,13 +45,13 @@ def describe(card: Card) -> bytes:
 
 
 def _player(card: Card, player: ServedPlayer) -> Iterator[str]:
-    yield from ("A player of 2048 that searches: a server answers with it as with a network.", "")
+    yield from ("A player of 2048 that searches for its moves. A server can serve it like a network.", "")
     options = ", ".join(f"{name} {value}" for name, value in player.options.items())
     yield f"- Kind `{player.kind}`{f'; {options}' if options else ''}. docs/players.md describes it."
     if card.value_unit is not None:
         yield f"- The output `values` has the values of the four moves, in {card.value_unit}."
     yield f"- Plays up to tile {1 << card.largest_exponent:,}."
-    yield f"- SHA-256 of what determines its moves: `{card.checkpoint_sha256}`."
+    yield f"- SHA-256 of everything that determines its moves: `{card.checkpoint_sha256}`."
 
 
 def _graph(card: Card) -> Iterator[str]:
@@ -76,12 +76,12 @@ def _graph(card: Card) -> Iterator[str]:
 
 
 def _described(card: Card, description: Description) -> Iterator[str]:
-    """Yield the input and the output of the network."""
+    """Yield lines about the input and the output of the network."""
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""
     yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."
     if answers.kind == "afterstate_value":
-        points = f"; 1 is {answers.points:,g} points" if answers.points != 1 else ""
+        points = f"; an output of 1 is {answers.points:,g} points" if answers.points != 1 else ""
         yield f"- A move is worth its reward plus the value of its afterstate{points}."
     else:
         yield f"- Answers with {answers.kind.replace('_', ' ')} of {', '.join(answers.actions)}."
@@ -113,13 +113,13 @@ def _no_worse(shown: NoWorse) -> Iterator[str]:
     yield ""
     yield (
         f"At most {100 * shown.margin:.6g}% worse than version {shown.than}: in {shown.games:,} games each,"
-        f" this version scored {shown.ratio:.2%} of its average ({low:.4%} to {high:.4%}; each limit is "
-        f"wrong in at most {shown.limit_error_rate:.1%} of all runs)."
+        f" this version scored {shown.ratio:.2%} of the other's average ({low:.4%} to {high:.4%}; each limit "
+        f"is wrong in at most {shown.limit_error_rate:.1%} of all runs)."
     )
 
 
 def _front_matter(card: Card) -> Iterator[str]:
-    """Yield the metadata of a card as lines of YAML between two marks, with values in JSON."""
+    """Yield the metadata of a card as YAML front matter, with values in JSON."""
     metadata = {
         "library_name": "onnx" if card.player is None else "octofold",
         "pipeline_tag": _TASK,
@@ -133,7 +133,7 @@ def _front_matter(card: Card) -> Iterator[str]:
 
 
 def _results(name: str, strength: Strength) -> list[object]:
-    """Return the figures of an evaluation, as an index of results."""
+    """Return the figures of an evaluation in the form of Hugging Face's `model-index`."""
     games = [f"{strength.games:,} games", f"seed {strength.seed}", strength.precision]
     metrics = [
         {"type": "mean_reward", "name": "average score", "value": round(strength.average)},

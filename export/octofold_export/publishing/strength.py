@@ -16,15 +16,14 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import change_card
 
 _ROUNDING = 1e-12
-_SCHEMAS = RESULT_SCHEMAS[1:]  # the first one lacks figures
+_SCHEMAS = RESULT_SCHEMAS[1:]  # the first schema lacks some figures of the card
 
 
 def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
     """Write the figures of an evaluation into card.json and README.md; return the version's folder.
 
     Raises:
-        ExportError: a file is missing or damaged, games are missing, or the games were not played by a graph
-            of this version.
+        ExportError: a file is missing or damaged, games are missing, or another version played the games.
     """
     folder = models / name / str(version)
     result = _read_result(result_file)
@@ -32,7 +31,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
     def with_strength(card: Card) -> Card:
         if result.sha256 != _digest(card, result.precision):
             raise ExportError(
-                f"{result_file}: games of {result.model} version {result.version} "
+                f"{result_file}: the games are of {result.model} version {result.version} "
                 f"({result.precision or 'player'}, SHA-256 {result.sha256}), not of {folder}"
             )
         return replace(card, strength=_strength(result, card))
@@ -42,16 +41,16 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
 
 
 def _digest(card: Card, precision: PlayedPrecision) -> str | None:
-    """Return the SHA-256 that an evaluation records for a version."""
+    """Return the SHA-256 that an evaluation of the version records; None if the card does not have it."""
     if card.player is not None:
         return card.checkpoint_sha256 or None
     return card.precisions[precision].sha256 if precision and precision in card.precisions else None
 
 
 def _strength(result: EvaluationFile, card: Card) -> Strength:
-    """Return the card's entry for a result, without unreached tiles and machine-dependent speeds."""
+    """Return the card's entry for a result, without speeds, which depend on the machine."""
     statistics = result.statistics
-    assert statistics is not None  # `_read_result` refuses an evaluation that is not finished
+    assert statistics is not None  # `_read_result` refuses unfinished evaluations
     reached = (
         replace(row, interval=_bounded(row.interval))
         for row in statistics.reached
@@ -74,7 +73,7 @@ def _strength(result: EvaluationFile, card: Card) -> Strength:
 
 
 def _bounded(interval: Interval) -> Interval:
-    """Round an interval of a share, so that ends near 0 or 1 are exactly 0 or 1."""
+    """Round the limits of an interval to exactly 0 or 1 if they differ from it by a rounding error."""
     low, high = interval
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 
@@ -87,7 +86,7 @@ def _read_result(file: Path) -> EvaluationFile:
     except StructureError as error:
         raise ExportError(f"{file}: not the result of an evaluation ({error})") from error
     if (part := result.slice) is not None:
-        raise ExportError(f"{file} has only slice {part.number}/{part.of} of the games; use octofold merge")
+        raise ExportError(f"{file}: has only slice {part.number}/{part.of} of the games; use octofold merge")
     if result.missing_games or result.statistics is None:
         raise ExportError(f"{file}: the evaluation is not finished, {result.missing_games} games are missing")
     return result

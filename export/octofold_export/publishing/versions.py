@@ -1,8 +1,8 @@
 """Writes a finished export into a model repository, completely or not at all.
 
-A version is written into a temporary folder and renamed, so neither the service nor Triton ever loads an
-incomplete one. Existing versions are never changed. A killed export leaves its temporary folder, and the next
-export of the model removes it. The lock on a temporary folder shows that its export still runs.
+A version is written into a temporary folder, which is then renamed, so that no server ever loads an
+incomplete version. Existing versions are never changed. A killed export leaves its temporary folder, which
+the next export of the model removes. The lock on a temporary folder shows that its export still runs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
 Source = Content | Path
-"""The content of a file, or the path of a file with the same content."""
+"""The content of a file to write, or the path of an existing file to link or copy."""
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
 _PARTIAL = re.compile(r"\.[0-9a-f]{16}\.partial\Z")
 
 
 class VersionExistsError(ExportError):
-    """The version was published already."""
+    """A version with this number is already published."""
 
 
 def check_name(name: str) -> None:
@@ -56,7 +56,10 @@ def check_place(models: Path, name: str, version: int | None) -> None:
         ExportError: the version exists, or `models` is not writable.
     """
     if version is not None and (models / name / str(version)).exists():
-        raise ExportError(f"{models / name / str(version)} exists; published versions are never replaced")
+        raise ExportError(
+            f"{models / name / str(version)} exists; published versions are never replaced, so "
+            "choose another --version"
+        )
     if reason := why_not_writable(models / name):
         raise ExportError(reason)
 
@@ -73,7 +76,7 @@ def publish(
 ) -> Path:
     """Write `files` to `models/name/version/` and `config` to `models/name/config.pbtxt`; return the folder.
 
-    Files that exist elsewhere are linked, or copied if they cannot be. An error leaves nothing behind.
+    Sources that are paths are linked, or copied if a link is impossible. An error leaves nothing behind.
 
     Raises:
         VersionExistsError: the version exists.
@@ -123,13 +126,13 @@ def changing(folder: Path) -> Iterator[None]:
             is_locked = opened.enter_context(_locked(folder))
         except OSError as error:
             raise ExportError(f"{folder}: {error.strerror}") from error
-        if is_locked:  # otherwise, they may belong to a program that still runs
+        if is_locked:  # without a lock, temporary files may belong to a program that still runs
             _remove_partial(folder)
         yield
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove the temporary files of a program that was killed, because a signature would include them."""
+    """Remove temporary files of a killed program, because a signature of the folder would include them."""
     for file in folder.glob("*.partial"):
         if _PARTIAL.search(file.name):
             with contextlib.suppress(OSError):
@@ -139,13 +142,13 @@ def _remove_partial(folder: Path) -> None:
 def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
     """Write files into a folder, replacing existing ones; an error or Ctrl-C changes no file.
 
-    All files are written under other names first, and then renamed in their order. Call this inside
-    `changing`, which locks the folder.
+    All files are first written under temporary names, and then renamed in the order of `files`. Call this
+    inside `changing`, which locks the folder.
 
     Raises:
         OSError: a file cannot be written.
     """
-    # Without locks, another program may write the same files at the same time.
+    # On a file system without locks, another program may write the same files at the same time.
     unique = secrets.token_hex(8)
     partial = {file: folder / f"{file}.{unique}.partial" for file in files}
     try:
@@ -162,8 +165,8 @@ def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while the block runs, which takes an instant."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+    """Ignore Ctrl-C while the block runs; the block must be short."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -175,11 +178,11 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _staging_folder(model: Path, version: int) -> Iterator[Path]:
-    """Make a folder in `model`, locked while the block runs; delete it if the block fails."""
-    # Not a process number: in containers, equal numbers are common.
+    """Make a temporary folder in `model`, locked while the block runs; delete it if the block fails."""
+    # The name has a random number and no process number, which is often the same in two containers.
     staging = model / f"{_STAGING}{version}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as opened:
-        # Only with the lock of the model, because a new folder is unlocked for a moment.
+        # The lock of the model keeps another export from removing the new folder before it is locked.
         with _locked(model):
             _remove_abandoned(model)
             staging.mkdir()
@@ -192,7 +195,7 @@ def _staging_folder(model: Path, version: int) -> Iterator[Path]:
 
 
 def _remove_abandoned(model: Path) -> None:
-    """Remove the temporary folders whose exports have ended without removing them."""
+    """Remove the temporary folders of exports that were killed."""
     for folder in model.glob(f"{_STAGING}*"):
         if folder.is_dir() and not folder.is_symlink():
             with contextlib.suppress(OSError), _locked(folder, waiting=False):
@@ -201,13 +204,14 @@ def _remove_abandoned(model: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
-    """Hold the lock of a folder. The system releases it if the process ends.
+    """Hold the lock of a folder while the block runs. The system releases the lock if the process ends.
 
-    Yields whether the lock is held; it is not if the file system has no locks.
+    Yields whether the lock is held: it is not if the file system has no locks.
 
     Raises:
-        OSError: the folder cannot be opened. If `waiting` is False, also: another process holds the lock, or
-            the file system has no locks.
+        OSError: the folder cannot be opened. If `waiting` is False, this is also raised if another process
+        holds
+            the lock, or if the file system has no locks.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -217,14 +221,14 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
         except OSError:
             if not waiting:
                 raise
-            is_locked = False  # without locks, nothing is removed
+            is_locked = False
         yield is_locked
     finally:
         os.close(descriptor)
 
 
 def _missing_folders(folder: Path) -> list[Path]:
-    """Return the missing parents of `folder` and the folder itself, innermost first."""
+    """Return `folder` and those of its parents that do not exist, innermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -233,9 +237,9 @@ def _missing_folders(folder: Path) -> list[Path]:
 
 
 def _withdraw(file: Path, folders: list[Path]) -> None:
-    """Remove the files and folders of a failed publication, except folders that are in use by now."""
+    """Remove the file and the folders of a failed publication, unless another export uses them meanwhile."""
     with contextlib.suppress(OSError):
-        if list(file.parent.iterdir()) == [file]:  # no other export has published this model meanwhile
+        if list(file.parent.iterdir()) == [file]:  # no other export has written into this model's folder
             file.unlink()
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -250,7 +254,7 @@ def _write(file: Path, content: Content) -> None:
 
 
 def _link(file: Path, source: Path) -> None:
-    """Link `file` to `source`, or copy it from another file system."""
+    """Make `file` a hard link to `source`, or a copy if the link fails, as between two file systems."""
     try:
         file.hardlink_to(source.resolve())
     except OSError:

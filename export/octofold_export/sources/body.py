@@ -1,6 +1,6 @@
-"""Makes a body from an ONNX model: one input, the outputs in use, a free batch size and folded constants.
+"""Makes a body from an ONNX model: one input, only the used outputs, a free batch size and folded constants.
 
-These steps change only the format. The gates check that the body still answers like the network.
+These steps change only the format. `checks.gates` checks later that the graph answers like the network.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
 _LOWEST_IR_VERSION = 4
-"""The lowest version of ONNX's file format without constants among the inputs."""
+"""Lowest version of ONNX's file format that does not list constants among the inputs."""
 _OWN_DOMAINS = ("", "ai.onnx")
 _FIXED = (
-    "the graph works only for a fixed batch size; export the file with a free one, by dynamic_shapes or "
-    "dynamic_axes"
+    "the graph works only for a fixed batch size; export the file with a free batch size, using "
+    "dynamic_shapes or dynamic_axes"
 )
 
 
 def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-    """Make the body of `model` for some `outputs`, in their order; `example` `[3, ...]` is an input.
+    """Make the body of `model` with the given `outputs`, in their order; `example` `[3, ...]` is an input.
 
     Raises:
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
@@ -54,7 +54,10 @@ def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any
 
 
 def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
-    """Make a model that runs `single`, which takes one board and returns vectors, on each of a batch."""
+    """Make a model that runs `single` on each board of a batch.
+
+    `single` takes one board without a batch dimension, and returns vectors.
+    """
     inner = inliner.inline_local_functions(single) if single.functions else single
     (board,) = inner.graph.input
     names = [output.name for output in inner.graph.output]
@@ -75,7 +78,7 @@ def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-    """Remove the parts that `outputs` do not need."""
+    """Remove the parts of the graph that `outputs` do not need."""
     needed, nodes = {output.name for output in outputs}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):
@@ -93,14 +96,14 @@ def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> Non
 
 
 def _replace(field: Any, values: Sequence[Any]) -> None:
-    """Replace the content of a repeated `field` by `values`, which may be elements of the field."""
+    """Replace the elements of a repeated `field` by `values`, which may be some of these elements."""
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]
     field.extend(copies)
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
-    """Give input and output a free batch size, also in the shapes that begin with it."""
+    """Give inputs and outputs a free batch size, also in constant shapes that begin with the batch size."""
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
@@ -111,7 +114,9 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
         declared.add(dim_value=length)
     declared[0].Clear()
     declared[0].dim_param = _BATCH
-    for result in body.graph.output:  # a `squeeze` drops a batch of one, so the number of dimensions is open
+    # A `squeeze` removes the dimension of a batch of one, so the number of dimensions of an output is
+    # unknown.
+    for result in body.graph.output:
         result.type.tensor_type.ClearField("shape")
 
 
@@ -129,14 +134,14 @@ def _free_shapes(graph: onnx.GraphProto, size: int) -> None:
             continue
         if node.op_type == "Expand":
             values[0] = 1
-        else:  # 0 keeps the size of the tensor
+        else:  # in a Reshape, 0 keeps the size of the dimension
             values[0] = 0 if (values == -1).any() else -1
         target.CopyFrom(numpy_helper.from_array(values, target.name))
 
 
 def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
     opsets = [entry.version for entry in body.opset_import if entry.domain in _OWN_DOMAINS]
-    if not opsets:  # all operators are of other domains
+    if not opsets:  # all operators belong to other domains
         body.opset_import.append(helper.make_opsetid("", OPSET))
     opset = max(opsets, default=OPSET)
     if opset >= OPSET:
@@ -150,7 +155,7 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
-    """Fold constants, and merge batch norm into convolutions; only ONNX's own operators are left."""
+    """Fold constants, and merge batch norms into convolutions, leaving only standard ONNX operators."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = Path(folder) / "optimized.onnx"
@@ -176,10 +181,10 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     (given,) = session.get_inputs()
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return the outputs side by side, `[rows, numbers]`."""
+        """Return all outputs in one array `[boards, numbers]`."""
         answers = session.run(None, {given.name: inputs})
         if any(answer.size % len(inputs) for answer in answers):
-            raise ValueError("its outputs must have a row for each board")
+            raise ValueError("the outputs must have a row for each board")
         return np.concatenate([answer.reshape(len(inputs), -1) for answer in answers], axis=1)
 
     try:
@@ -194,9 +199,9 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
             "the graph answers the same boards differently each time; remove its random operators, such as "
             "a dropout that is always on"
         )
-    same_width = all(each.shape[1:] == together.shape[1:] for each in alone)
-    fixed = "" if same_width else "its output does not grow with the batch"
+    same_width = all(answer.shape[1:] == together.shape[1:] for answer in alone)
+    fixed = "" if same_width else "the size of the output does not grow with the batch"
     if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
-        fixed = "boards of a batch change each other's answers"
+        fixed = "the answer to a board depends on the other boards of the batch"
     if fixed:
         raise ExportError(f"{_FIXED}: {fixed}")

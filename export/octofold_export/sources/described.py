@@ -1,4 +1,4 @@
-"""Makes a source from any network: its body, and the description of its input and output."""
+"""Makes a source from any network, given its body and the description of its input and output."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from octofold_export.precision.bodies import check_range, half_body, quantized_b
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
-_FEWER = 2  # divisor of the calibration boards: onnxruntime keeps all records in memory
+_CALIBRATION_DIVISOR = 2
+"""Divisor of the number of calibration boards, because onnxruntime keeps all activations in memory."""
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
-_WIDE_BOARDS = 256  # number of boards with tiles of all sizes
+_RANGE_BOARDS = 256
+"""Number of boards with random tiles to check the range of float16 on."""
 
 
 class TrainedNetwork(Network, Protocol):
-    """A network that can be exported."""
+    """A network that can be exported: it runs, and it can be converted to ONNX."""
 
     @property
     def weights(self) -> int:
@@ -38,24 +40,24 @@ class TrainedNetwork(Network, Protocol):
 
     @property
     def operators(self) -> str:
-        """A readable summary of its parts."""
+        """The operators or layers of the network, as text for the card."""
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make an ONNX model with one input, the `outputs` in their order, and a free batch size.
+        """Convert the network to an ONNX model with one input, the given `outputs`, and a free batch size.
 
         `example` `[3, ...]` is an input.
 
         Raises:
-            ExportError: the model cannot be made.
+            ExportError: the network cannot be converted.
         """
 
 
 Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]]
-"""Completes the user's hints about a network, and returns the evidence for the description."""
+"""A function that completes the user's hints to a description, and returns the evidence for it, if any."""
 
 
 def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
-    """Complete a description without games, as `Describe`.
+    """Complete a description without games; this function is a `Describe`.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one reading.
@@ -70,7 +72,7 @@ def from_file(
     hints: Hints,
     describe: Describe = describe_without_games,
 ) -> Source:
-    """Load a file that holds a whole network.
+    """Make a source from a file that contains a complete network.
 
     Raises:
         ExportError: the file cannot be used.
@@ -89,7 +91,7 @@ def described_source(
     digest: str,
     describe: Describe = describe_without_games,
 ) -> Source:
-    """Make a source from a network and `hints`, which `describe` completes.
+    """Make a source from a network and the user's `hints`, which `describe` completes.
 
     Raises:
         ExportError: the hints do not fit the network.
@@ -101,7 +103,7 @@ def described_source(
     heads = [output] if answers.value is None else [output, answers.value]
     body = with_named_nodes(network.body(heads, example))
 
-    boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
+    boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_RANGE_BOARDS, 16))
 
     def half() -> GraphEvaluator:
         check_range(body, encode(description.reads, boards.astype(np.uint8)))
@@ -138,7 +140,7 @@ def _quantize(
     evaluator: Callable[[onnx.ModelProto], GraphEvaluator],
 ) -> Quantize:
     def quantize(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
-        inputs = encode(description.reads, views[::_FEWER])
+        inputs = encode(description.reads, views[::_CALIBRATION_DIVISOR])
         try:
             forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
         except ExportError:

@@ -1,4 +1,4 @@
-"""Recognizes the kind of a network's file by its content, because its name may be arbitrary."""
+"""Recognizes the kind of a network's file by its content, because the name may be arbitrary."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from octofold_game.commands.suggestions import similar
 from octofold_export.errors import ExportError
 
 MOST_BYTES = 2**31 - 2**24
-"""Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
+"""Maximum size of a network's weights, because an ONNX file must be smaller than 2 GiB."""
 SB3_FILES = ("policy.pth", "policy.pt")
-"""Names of the weights inside a file of Stable-Baselines3."""
-_LONGEST_HEADER = 100_000_000  # of safetensors
-_WEIGHTS = "; it seems to hold weights alone: use --module package.module:callable with --weights"
+"""Possible names of the weights inside a file of Stable-Baselines3."""
+_LONGEST_HEADER = 100_000_000
+"""Maximum size of the header of a safetensors file, in bytes."""
+_WEIGHTS = "; it seems to contain only weights: use --module package.module:callable with --weights"
 _ADVICE = {
     "TorchScript": "; it is a TorchScript program: use --torchscript",
-    "exported program": "; it is an exported program, which torch.onnx.export(torch.export.load(FILE), "
-    "dynamo=True).save('net.onnx') makes an ONNX file",
+    "exported program": "; it is an exported program: convert it to ONNX with "
+    "torch.onnx.export(torch.export.load(FILE), dynamo=True).save('net.onnx')",
     "ONNX": "; it is an ONNX file: use --onnx",
     "Keras": "; it is a Keras file; docs/export.md has the commands that convert it",
     "SB3": "; it is a model of Stable-Baselines3: use --sb3",
     "torch": _WEIGHTS,
     "safetensors": _WEIGHTS,
-    "NumPy": "; it is a file of NumPy: save the tensors by their names with torch.save",
-    "zip": "; it is a zip file of another kind",
-    "Git LFS": "; it only points to the file, which `git lfs pull` fetches",
+    "NumPy": "; it is a NumPy file: save a dictionary of the tensors by name with torch.save",
+    "zip": "; it is a zip file of an unknown kind",
+    "Git LFS": "; it is a Git LFS pointer: fetch the file with `git lfs pull`",
 }
 _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
-"""Protobuf keys of the fields that may follow the first field of an ONNX file, its version."""
+"""Protobuf keys of the fields that may follow the version, which is the first field of an ONNX file."""
 
 
 def check_size(file: Path, size: int | None = None) -> None:
-    """Check the size of a file, or another `size` of its content.
+    """Check that the weights in a file are not too large; `size` is their size if it is not that of the file.
 
     Raises:
-        ExportError: the file is missing, or a published model cannot contain this much.
+        ExportError: the file is missing, or the weights are too large for a published model.
     """
     try:
         size = file.stat().st_size if size is None else size
@@ -69,7 +70,7 @@ def kind_of(content: bytes) -> str:
 
 
 def advice(content: bytes) -> str:
-    """Return advice about a file that was given to the wrong flag, or empty if its kind is unknown."""
+    """Return advice about a file that was given to the wrong flag; empty if its kind is unknown."""
     return _ADVICE.get(kind_of(content), "")
 
 

@@ -1,4 +1,7 @@
-"""An n-tuple network: all tables in a file beside the graph, or the most important entries in the graph."""
+"""Makes a source from an n-tuple network.
+
+All tables are in a file beside the graph, or the most important entries are in the graph.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,15 @@ from octofold_export.errors import ExportError
 from octofold_export.handmade.tables import TENSOR, CompactEvaluator, TupleTables
 from octofold_export.sources.source import Source
 
-_OTHER_BYTES = 1_000_000  # of a graph without tables: slides of lines, and cells of the tuples
-_MOST_ENTRIES = 2**31  # their indices are 32-bit integers
+_OTHER_BYTES = 1_000_000
+"""Maximum size in bytes of a graph without its tables: the slides of all lines, and the cells of the
+tuples."""
+_MOST_ENTRIES = 2**31
+"""Maximum number of entries, because the graph computes their indices as 32-bit integers."""
 
 
 def from_ntuple(path: Path) -> Source:
-    """Load what `NTupleNetwork.load` reads.
+    """Make a source with all tables from a file or folder that `NTupleNetwork.load` reads.
 
     Raises:
         ExportError: the network cannot be read, has too many values, or has values that are not finite.
@@ -36,7 +42,7 @@ def from_ntuple(path: Path) -> Source:
 
 
 def load_network(path: Path) -> NTupleNetwork:
-    """Load what `NTupleNetwork.load` reads.
+    """Load an n-tuple network, as `NTupleNetwork.load`.
 
     Raises:
         ExportError: the network cannot be read, or has values that are not finite.
@@ -54,11 +60,13 @@ def ntuple_source(network: NTupleNetwork) -> Source:
         ExportError: the network has too many values.
     """
     if network.values.size > _MOST_ENTRIES:
-        raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
+        raise ExportError(
+            f"the network must have at most {_MOST_ENTRIES:,} values, got {network.values.size:,}"
+        )
     description = Description(
         reads=Reads(kind="exponents", layout="flat", type="uint8"),
         answers=Answers(kind="afterstate_value"),
-        largest_exponent=15,  # the largest digit of the tables' indices
+        largest_exponent=15,  # a cell is a hexadecimal digit of an index
     )
     return Source(
         description=description,
@@ -74,7 +82,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
 
 
 def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
-    """Make an evaluator that returns eight times the sum of a view's entries, as `tables` does."""
+    """Make an evaluator that returns eight times the sum of a view's entries, as `TupleTables` does."""
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
         tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)
@@ -98,7 +106,7 @@ def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.int
 
 
 def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
-    """Load what `NTupleNetwork.load` reads, for a graph of at most `largest_bytes`.
+    """Make a source whose graph has at most `largest_bytes`, with the most important entries of a network.
 
     Raises:
         ExportError: the network cannot be read or does not fit.
@@ -109,12 +117,12 @@ def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
     except ValueError as error:
         raise ExportError(f"{path}: {error}") from error
     digest = hashlib.sha256(network.values.data).hexdigest()
-    del network  # frees its tables before equally large ones are unpacked
+    del network  # frees the tables before compact tables are unpacked to the same size
     return compact_source(tables, digest)
 
 
 def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
-    """Make the source of compact tables from a network whose values have this digest."""
+    """Make a source from compact tables; `trained_sha256` is the digest of the network's values."""
     source = ntuple_source(NTupleNetwork(tables.tuples, tables.values(), tables.stages))
     return replace(
         source,
@@ -127,7 +135,7 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
 
 
 def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
-    """Return the positions of the tables in the file of a model, for `CompactTables.load`."""
+    """Return the positions of the compact tables in the file of a model, for `CompactTables.load`."""
     return CompactTablesPlaces(
         format=FORMAT,
         entries=tables.entries,
@@ -139,5 +147,6 @@ def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
 def _place(model: bytes, numbers: NDArray[Any]) -> Place:
     offset = model.find(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
     if offset < 0:
-        raise ExportError("the graph does not contain its tables unchanged")  # another serialization of ONNX
+        # This happens only if ONNX serializes tensors in another way.
+        raise ExportError("the serialized graph does not contain the bytes of its tables")
     return Place(offset=offset, count=numbers.size)

@@ -1,4 +1,4 @@
-"""Makes a source from a checkpoint of Octofold, with a hand-made form or with its body unchanged."""
+"""Makes a source from a checkpoint of Octofold: with a hand-made graph, or with the network's own body."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from octofold_export.sources.torch_network import TorchNetwork
 
 
 def from_checkpoint(folder: Path) -> Source:
-    """Load a checkpoint of any kind that Octofold trains.
+    """Make a source from a checkpoint of any network that Octofold trains.
 
     Raises:
         ExportError: the checkpoint cannot be read or folded.
@@ -35,7 +35,7 @@ def from_checkpoint(folder: Path) -> Source:
     architecture = checkpoint.architecture
     network = TorchNetwork(checkpoint.network, str(folder))
     if not has_form(checkpoint.network):
-        return _as_it_is(checkpoint, network)
+        return _with_own_body(checkpoint, network)
     form = foldable(checkpoint.network)
     description = one_hot_description(form.encoding.exponents, architecture.get("value_scale"))
 
@@ -54,8 +54,8 @@ def from_checkpoint(folder: Path) -> Source:
     )
 
 
-def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
-    """Make a source without a hand-made form. The architecture gives the description."""
+def _with_own_body(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
+    """Make a source with the network's own body. The architecture gives the description."""
     architecture = checkpoint.architecture
     interface = interface_of(checkpoint.network)
     hints = msgspec.convert(
@@ -79,7 +79,7 @@ def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:
-    """Return the description of our own kinds: a policy, or afterstate values if there is a `value_scale`."""
+    """Return the description of our networks: afterstate values with a `value_scale`, otherwise a policy."""
     reads = Reads(kind="one_hot", layout="channels_first", planes=exponents)
     answers = Answers(kind="policy_logits")
     if value_scale is not None:

@@ -1,4 +1,4 @@
-"""A network in an ONNX file, with its external tensors."""
+"""Reads a network from an ONNX file and the files of its external tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 
 
 class OnnxNetwork:
-    """Implements `described.TrainedNetwork` by running the unchanged model."""
+    """An ONNX model as a `described.TrainedNetwork`: onnxruntime runs the unchanged model."""
 
     def __init__(self, model: onnx.ModelProto, name: str) -> None:
         """Check the model.
@@ -37,9 +37,9 @@ class OnnxNetwork:
             ExportError: the model is unsuitable; the message begins with `name`.
         """
         self.model = model
-        for tensor in _tensors(model.graph):  # infinite values may be a mask; answers are checked later
+        for tensor in _tensors(model.graph):  # infinite values may be a mask, so only NaN is refused
             if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
-                raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
+                raise ExportError(f"{name}: {tensor.name!r} contains weights that are not finite numbers")
         try:
             self._session = new_session(model)
         except Exception as error:  # onnxruntime's exceptions share only this base class
@@ -47,24 +47,24 @@ class OnnxNetwork:
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             listed = ", ".join(repr(value.name) for value in inputs)
-            raise ExportError(f"{name}: it must have one input for boards, got {len(inputs)} ({listed})")
+            raise ExportError(f"{name}: the model must have one input, got {len(inputs)} ({listed})")
         self._input = inputs[0].name
         self._names = [value.name for value in self._session.get_outputs()]
         declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
         try:
             element = helper.tensor_dtype_to_np_dtype(declared.elem_type).name
         except KeyError:
-            raise ExportError(f"{name}: its input {self._input!r} is not a tensor of numbers") from None
+            raise ExportError(f"{name}: the input {self._input!r} is not a tensor of numbers") from None
         if element not in (allowed := get_args(ElementType)):
             wanted = f"one of {', '.join(allowed)}, got {element}"
-            raise ExportError(f"{name}: the type of its input {self._input!r} must be {wanted}")
+            raise ExportError(f"{name}: the type of the input {self._input!r} must be {wanted}")
         self.type: ElementType | None = cast(ElementType, element)
         sizes = [dim.dim_value or None for dim in declared.shape.dim]
         self.shape: Sequence[int | None] | None = sizes or None
         self._batch = sizes[0] if sizes else None
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the model, as `inference.Network`; a fixed batch size needs several runs and padding."""
+        """Run the model, as `Network.run`; a model with a fixed batch size runs on several padded batches."""
         size = self._batch or len(inputs)
         filled = inputs
         if self._batch is not None:
@@ -77,16 +77,16 @@ class OnnxNetwork:
         return dict(zip(self._names, joined, strict=True))
 
     def operations(self, _inputs: NDArray[Any]) -> int:
-        """Return the size of the graph, which is the same for any inputs."""
+        """Return the number of nodes of the graph, which is the same for all inputs."""
         return len(self.model.graph.node)
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
-        """Return the outputs in order, for a batch of the model's size."""
+        """Return the outputs in order, for a batch of the size that the model needs."""
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make a body, as `described.TrainedNetwork`."""
+        """Make the body of the network, as `described.TrainedNetwork.body`."""
         return prepare(self.model, outputs, example)
 
     @property
@@ -96,7 +96,7 @@ class OnnxNetwork:
 
     @property
     def operators(self) -> str:
-        """The operators of the graph, most frequent first."""
+        """The operators of the graph with their numbers, most frequent first."""
         counted = Counter(node.op_type for node in self.model.graph.node)
         return ", ".join(f"{name} {count}" for name, count in counted.most_common())
 
@@ -108,7 +108,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
         ExportError: the file cannot be read, is too large, or refers to files outside its folder.
     """
     if file.is_dir():
-        raise ExportError(f"{file}: a folder; docs/export.md has the command that converts a SavedModel")
+        raise ExportError(f"{file}: is a folder; docs/export.md has the command that converts a SavedModel")
     check_size(file)
     digest = hashlib.sha256()
     try:
@@ -129,7 +129,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
 
 
 def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
-    """Return the model in a file, and the size of the file. The bytes of the file are freed."""
+    """Return the model in a file, and the size of the file, whose bytes are then freed."""
     content = read_regular(file, MOST_BYTES)
     digest.update(content)
     try:
@@ -140,7 +140,7 @@ def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield all constants of a graph: initializers, attributes of nodes, and those of graphs inside nodes."""
+    """Yield the constants of a graph and of graphs inside its nodes: initializers and tensor attributes."""
     yield from graph.initializer
     for node in graph.node:
         yield from _constants(node)
@@ -156,29 +156,32 @@ def _constants(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
-    """Return the model's external files, and the number of bytes that its tensors take from each.
+    """Return the model's external files, each with the number of bytes that the tensors take from it.
 
     Raises:
         ExportError: a file is outside of the model's folder.
     """
-    found: dict[Path, int] = {}
+    sizes: dict[Path, int] = {}
     for tensor in filter(_is_external, _tensors(model.graph)):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        # Links are followed, because model hubs use them. Paths in the file must stay in its folder.
+        # Paths in the model must stay in its folder. Symbolic links are followed, because model hubs use
+        # them.
         if not location or Path(location).is_absolute() or ".." in Path(location).parts:
-            raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
+            raise ExportError(
+                f"{file}: the tensor {tensor.name!r} must be in the model's folder, got {location!r}"
+            )
         path = file.parent / location
         length = entries.get("length", "")
-        found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else path.stat().st_size)
-    return found
+        sizes[path] = sizes.get(path, 0) + (int(length) if length.isdecimal() else path.stat().st_size)
+    return sizes
 
 
 def _load(file: Path, tensor: TensorProto) -> None:
-    """Read an external tensor, whose file was checked, into the model.
+    """Read an external tensor into the model; `_external_files` has checked the path of its file.
 
     Raises:
-        ExportError: the file is too short for it.
+        ExportError: the file has too few or too many bytes for the tensor.
     """
     entries = {entry.key: entry.value for entry in tensor.external_data}
     offset, length = (entries.get(key, "") for key in ("offset", "length"))
@@ -188,8 +191,10 @@ def _load(file: Path, tensor: TensorProto) -> None:
         rest = max(opened.seek(0, os.SEEK_END) - start, 0)
         found = min(int(length), rest) if length.isdecimal() else rest
         if found != wanted:
-            held = f"{found} bytes of {entries['location']!r}, but needs {wanted}"
-            raise ExportError(f"{file}: {tensor.name!r} has {held}")
+            raise ExportError(
+                f"{file}: the tensor {tensor.name!r} must have {wanted} bytes, got {found} in "
+                f"{entries['location']!r}"
+            )
         opened.seek(start)
         tensor.raw_data = opened.read(wanted)
     tensor.data_location = TensorProto.DEFAULT

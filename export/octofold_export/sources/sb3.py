@@ -1,4 +1,4 @@
-"""Reads standard policies of Stable-Baselines3, whose .zip files hold the weights of known classes.
+"""Reads standard policies of Stable-Baselines3, whose .zip files contain the weights of known classes.
 
 The networks are rebuilt here from the names and shapes of the weights, so that the library is not needed
 (https://stable-baselines3.readthedocs.io/en/master/guide/custom_policy.html describes them).
@@ -23,7 +23,7 @@ _ACTIVATIONS: Mapping[str, type[nn.Module]] = {
 
 
 class ActorCritic(nn.Module):
-    """`MlpPolicy` of PPO, A2C and their variants: logits of the actions, and the value of the board."""
+    """The `MlpPolicy` of PPO, A2C and their variants: logits of the actions, and the value of the board."""
 
     def __init__(self, tensors: Mapping[str, Tensor], activation: type[nn.Module]) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class ActorCritic(nn.Module):
 
 
 class Sb3QNetwork(nn.Module):
-    """`MlpPolicy` of DQN: the values of the actions."""
+    """The `MlpPolicy` of DQN: the values of the actions."""
 
     def __init__(self, tensors: Mapping[str, Tensor], activation: type[nn.Module]) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Sb3QNetwork(nn.Module):
 
 
 def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
-    """Return a standard policy's network, the kind of its answer, the file's SHA-256, and a remark.
+    """Return a standard policy's network, its kind of output, the file's SHA-256, and a line for the user.
 
     Raises:
         ExportError: the file is not a model of Stable-Baselines3, or contains the user's own network.
@@ -66,7 +66,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
     if own := [name for name in tensors if "features_extractor." in name]:
         raise ExportError(
             f"{file}: the policy has its own features extractor ({own[0]!r}); give the class of the "
-            "whole network with --module and this file with --weights"
+            "complete network with --module and this file with --weights"
         )
     settings = sb3_data(file)
     if "q_net.q_net.0.weight" in tensors:
@@ -82,14 +82,16 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
 
 
 def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:
-    """Return the activation class that the settings name as text; no pickle is loaded."""
+    """Return the activation whose name is in the settings as text; nothing is unpickled."""
     arguments = settings.get("policy_kwargs")
     named = arguments.get("activation_fn") if isinstance(arguments, Mapping) else None
     if named is None:
         return default
     found = re.search(r"(\w+)'?>?$", str(named))
     if found is None or found[1] not in _ACTIVATIONS:
-        raise ExportError(f"{file}: the activation {str(named)[:80]!r} is unknown; use --module")
+        raise ExportError(
+            f"{file}: the activation {str(named)[:80]!r} is unknown; use --module and --weights instead"
+        )
     return _ACTIVATIONS[found[1]]
 
 

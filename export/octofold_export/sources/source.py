@@ -1,4 +1,4 @@
-"""A trained player in the form that the export needs, independent of its kind."""
+"""A trained network in the form that the export needs, independent of its kind."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from octofold_export.graph.heads import GraphEvaluator
 
 Boards = NDArray[np.uint8]
 Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
-"""Makes the 8-bit evaluator from positions `[N, 16]`, as the network reads them, and an error to minimize."""
+"""A function that makes the int8 evaluator from views `[N, 16]` of calibration boards and from an error to
+minimize."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A trained player in the forms that are published and checked."""
+    """A trained network in all forms that are published and checked."""
 
     description: Description
-    """The input of the network, and the meaning of its answers."""
+    """The input and the output of the network."""
     evaluate: Evaluate
-    """The network itself, whose answers every form must reproduce."""
+    """A function that runs the network itself, whose answers every form must reproduce."""
     evaluate_value: Evaluate | None = None
-    """The network's values of boards `[N, 1]`, in the unit of the output `value`; None without a value
-    head."""
+    """A function that computes the values `[N, 1]` of boards, in the unit of the output `value`; None without
+    a value head."""
     fp32: GraphEvaluator
-    """The network in a graph, in float32."""
+    """The network as a part of a graph, in float32."""
     fp16: Callable[[], GraphEvaluator] | None = None
-    """Makes the network in float16; None if it cannot be made."""
+    """A function that makes the network in float16; None if that is impossible."""
     int8: Quantize | None = None
-    """Makes the network in 8 bits; None if it cannot be made."""
+    """A function that makes the network in int8; None if that is impossible."""
     architecture: dict[str, Any]
     """The kind and the sizes of the network, for the card."""
     weights: int
@@ -44,15 +45,16 @@ class Source:
     """The SHA-256 of the trained weights."""
     fewest_symmetries: int = 1
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    """Tensors to keep in files beside the graph."""
+    """Tensors by name that are published in files beside the graph."""
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
-    """Finds compact tables in the file of the float32 graph; None if there are none."""
+    """A function that finds compact tables in the file of the float32 graph; None if the graph has none."""
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
-    """The player's values [N, 4], -inf where illegal; None if `evaluate` is as fast."""
+    """A function that computes the values `[N, 4]` of moves faster than `evaluate`, -inf where illegal; None
+    if there is none."""
     evidence: Evidence | None = None
-    """The evidence of games for the description; None for our own networks."""
+    """The evidence that games give for the description; None for our own networks."""
 
     @property
     def rule(self) -> Rule:
-        """The decision rule that suits its answers."""
+        """The default decision rule: a vote for a policy, the mean for values."""
         return "vote" if self.description.answers.kind.startswith("policy") else "mean"

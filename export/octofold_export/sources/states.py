@@ -1,8 +1,8 @@
-"""Finds the weights of a module in a checkpoint, under any key and with the names of any wrapper.
+"""Finds the weights of a module in a checkpoint, under any key and behind the names of wrappers.
 
-Training scripts save a network alone, with a copy of it (a target network, an average of the weights), as a
-part of a larger module, or in wrappers that change the names. Each place whose tensors fit the module is a
-`StateDict`. If several fit, the name decides, or the user.
+A training script may save a network alone, beside a copy of it (a target network, an average of the weights),
+as a part of a larger module, or in wrappers that change the names of tensors. Each group of tensors that fits
+the module is a `StateDict`. If several fit, the usual names decide, or the user does.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from octofold_export.sources.torch_files import Inert, is_lazy, unpickled_module
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module")
 """Parts of names that torch.compile, FSDP, activation checkpointing, Lightning and DDP insert."""
-_BESIDE = ("n_averaged", "num_batches_tracked", "_extra_state")
-"""Tensors that are not weights, by the last parts of their names."""
+_NOT_WEIGHTS = ("n_averaged", "num_batches_tracked", "_extra_state")
+"""Last parts of the names of tensors that are not weights."""
 _COPIES = ("target", "old", "frozen", "ref", "reference", "teacher", "previous", "initial")
 _AVERAGES = ("ema", "averaged", "average", "avg", "swa", "shadow")
 _POLICIES = ("policy", "online", "actor", "model", "net", "network", "state_dict", "q_net", "q_network")
@@ -34,12 +34,12 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class StateDict:
-    """Tensors of a file that fit a module."""
+    """Tensors in a file that fit a module."""
 
     name: str
-    """The place of the tensors in the file; empty for the top."""
+    """Where the tensors are in the file: its keys, joined by dots; empty for the top level."""
     tensors: dict[str, Tensor]
-    """The tensors by their names in the module."""
+    """The tensors, by their names in the module."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -49,10 +49,12 @@ class StateDict:
 
 
 def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
-    """Return the state in the `content` of `file` that fits `module`, and a line that describes it.
+    """Return the weights in the `content` of `file` that fit `module`, and a line that describes them.
+
+    `wanted` is the name of the weights; None to choose by the usual names.
 
     Raises:
-        ExportError: no state fits, or several fit and no name decides; the message lists them.
+        ExportError: no weights fit, or several fit and none has a usual name; the message lists them.
     """
     mappings = list(_mappings(content))
     states = [state for where, tensors in mappings for state in _fitting(module, where, tensors)]
@@ -69,17 +71,17 @@ def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str)
         likely = _likely(states)
         if len(likely) != 1:
             raise ExportError(
-                f"{file}: {len(states)} sets of weights fit the module: {listed}; choose one by --state NAME"
+                f"{file}: {len(states)} sets of weights fit the module: {listed}; choose one with --state"
             )
         chosen = likely[0]
     others = [_quoted(state.name) for state in states if state is not chosen][:_SHOWN]
-    beside = f"; it also has {', '.join(others)}, which --state chooses" if others else ""
+    beside = f"; --state can choose {', '.join(others)} instead" if others else ""
     place = f" of {_quoted(chosen.name)}" if chosen.name else ""
     return chosen, f"weights: the {len(chosen.tensors)} tensors{place} in {file}{beside}"
 
 
 def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
-    """Return the states that are usually meant: no copies, the average of the weights, the policy."""
+    """Return the states that are probably meant: no copies, and preferably an average or the policy."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
         named = [state for state in left if not state.words.isdisjoint(names)]
@@ -89,7 +91,7 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 
 
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
-    """Yield all groups of named tensors in `content`, at any depth."""
+    """Yield all groups of named tensors in `content`, each with its place, at any depth."""
     while isinstance(content, Inert):
         tensors = unpickled_module(content)
         content = tensors or content.state
@@ -111,7 +113,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:
-    """Yield the states of `module` among `tensors`, each with a different prefix."""
+    """Yield the sets among `tensors` that fit `module`, each with another prefix of names."""
     groups = _tied(module)
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
@@ -134,13 +136,13 @@ def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateD
 def _filled(
     module: nn.Module, groups: Sequence[Sequence[str]], own: Tensors, keep: frozenset[str]
 ) -> dict[str, Tensor] | None:
-    """Return the tensors of `module` by its names, or None if one is missing or of another shape."""
+    """Return the tensors of `module` by its own names; None if one is missing or has another shape."""
     expected = module.state_dict()
     found: dict[str, Tensor] = {}
     for aliases in groups:
         value = next((own[_plain(alias, keep)] for alias in aliases if _plain(alias, keep) in own), None)
         if value is None:
-            if not all(_is_beside(alias) for alias in aliases):
+            if not all(_is_no_weight(alias) for alias in aliases):
                 return None
             continue
         value = _dense(value)
@@ -151,13 +153,13 @@ def _filled(
 
 
 def _foreign(own: Tensors, expected: Tensors, keep: frozenset[str]) -> list[str]:
-    """Return the names of tensors that are not part of the module or of a larger one."""
+    """Return the names of weights that the module does not have."""
     plain = {_plain(name, keep) for name in expected}
-    return [name for name in own if name not in plain and not _is_beside(name)]
+    return [name for name in own if name not in plain and not _is_no_weight(name)]
 
 
 def _tied(module: nn.Module) -> list[list[str]]:
-    """Return the names of the module's tensors, grouped by tensor."""
+    """Return the names of the module's tensors, with the names of a shared tensor in one group."""
     groups: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():
         if isinstance(value, Tensor):
@@ -166,7 +168,7 @@ def _tied(module: nn.Module) -> list[list[str]]:
 
 
 def _distinct(states: Sequence[StateDict]) -> list[StateDict]:
-    """Return the states without those that are equal to an earlier one."""
+    """Return the states, leaving out those whose tensors equal those of an earlier one."""
     kept: list[StateDict] = []
     for state in states:
         if not any(_equal(state.tensors, other.tensors) for other in kept):
@@ -179,12 +181,12 @@ def _equal(one: Tensors, other: Tensors) -> bool:
 
 
 def _plain(name: str, keep: frozenset[str]) -> str:
-    """Return a name without the parts of wrappers that the module itself does not have."""
+    """Return a name without the parts that wrappers insert, unless the module itself has them (`keep`)."""
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS or part in keep)
 
 
-def _is_beside(name: str) -> bool:
-    return name.rpartition(".")[2] in _BESIDE
+def _is_no_weight(name: str) -> bool:
+    return name.rpartition(".")[2] in _NOT_WEIGHTS
 
 
 def _dense(value: Tensor) -> Tensor:
@@ -194,29 +196,30 @@ def _dense(value: Tensor) -> Tensor:
 
 
 def _misfit(module: nn.Module, mappings: Sequence[tuple[str, Tensors]], content: Any) -> str:
-    """Return why no tensors fit `module`: the first difference of the most similar ones."""
+    """Return why no tensors fit `module`: the first difference between it and the most similar group."""
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
     if not mappings:
         keys = ", ".join(map(repr, content)) if isinstance(content, Mapping) else ""
         return (
-            f"not a state dict, which maps names to tensors{f'; the file has {keys[:200]}' if keys else ''}"
+            "must be a state dict, which maps names to tensors"
+            f"{f'; the keys of the file are {keys[:200]}' if keys else ''}"
         )
     candidates = [{_plain(name, keep): value for name, value in tensors.items()} for _, tensors in mappings]
     known = max(candidates, key=lambda each: sum(_plain(name, keep) in each for name in expected))
     for name, values in expected.items():
         found = known.get(_plain(name, keep))
-        if found is None and not _is_beside(name):
+        if found is None and not _is_no_weight(name):
             listed = ", ".join(map(repr, list(known)[:3]))
             return (
-                f"{name!r} is missing; the module needs {len(expected)} tensors, the file has "
+                f"{name!r} is missing; the module needs {len(expected)} tensors, but the file has "
                 f"{len(known)} ({listed}{', ...' if len(known) > 3 else ''})"
             )
         if found is not None and not is_lazy(values) and found.shape != values.shape:
-            return f"{name!r} has the shape {list(found.shape)}, the module needs {list(values.shape)}"
+            return f"{name!r} must have the shape {list(values.shape)}, got {list(found.shape)}"
     foreign = _foreign(known, expected, keep)
-    return f"{foreign[0]!r} is not a part of the module" if foreign else "its tensors do not fit the module"
+    return f"the module has no {foreign[0]!r}" if foreign else "the tensors do not fit the module"
 
 
 def _quoted(name: str) -> str:
-    return repr(name) if name else "'' (the top)"
+    return repr(name) if name else "'' (the top level)"

@@ -1,7 +1,7 @@
 """Reads files of weights as data: nothing in them is executed.
 
-A checkpoint often holds more than tensors: configurations, metrics, or the pickled module itself. torch reads
-the known types. Every other class becomes `Inert`, which keeps its arguments and its state.
+A checkpoint often contains more than tensors: configurations, metrics, or the pickled module itself. torch
+loads the types that it considers safe. Objects of other classes become `Inert` objects, which keep the state.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, ki
 
 _MOST_CLASSES = 200
 _OF_WEIGHTS = ("torch", "SB3", "")
-_TAKEN = "--weights takes a file of torch.save, .safetensors, or a .zip of Stable-Baselines3"
+_TAKEN = "--weights takes a file of torch.save, a .safetensors file, or a .zip of Stable-Baselines3"
 
 
 class Inert:
-    """Stands for an object of a class that is not loaded."""
+    """A placeholder for an object whose class is not loaded."""
 
     def __init__(self, *given: Any) -> None:
-        """Keep the arguments of the object; a compiled module, for example, has a module as argument."""
-        self.state: Any = next((each for each in given if isinstance(each, Inert)), None)
+        """Keep the placeholder among the arguments: a compiled module has its module as an argument."""
+        self.state: Any = next((argument for argument in given if isinstance(argument, Inert)), None)
 
     def __setstate__(self, state: Any) -> None:
         """Keep the state of the object."""
@@ -44,7 +44,7 @@ class Inert:
 
 
 def read_file(file: Path) -> bytes:
-    """Return the content of a file, after checking its unpacked size.
+    """Return the content of a file after checking its size, also that of an unpacked zip file.
 
     Raises:
         ExportError: the file cannot be read, or is too large.
@@ -56,14 +56,14 @@ def read_file(file: Path) -> bytes:
         raise ExportError(f"{file}: {error.strerror}") from error
     if not content:
         raise ExportError(f"{file}: the file is empty")
-    try:  # torch writes zip files without compression; others may unpack to any size
+    try:  # torch does not compress its zip files, but another zip file may unpack to any size
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             check_size(file, sum(entry.file_size for entry in archive.infolist()))
             damaged = archive.testzip()
     except zipfile.BadZipFile:
-        return content  # not torch's format; its reader decides
+        return content  # not a zip file; the reader of its format will check it
     if damaged is not None:
-        raise ExportError(f"{file}: damaged: the checksum of {damaged!r} in it is wrong")
+        raise ExportError(f"{file}: the zip file is damaged: the checksum of {damaged!r} is wrong")
     return content
 
 
@@ -71,7 +71,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
     """Return the nested dictionaries and lists in a file of weights, and the file's SHA-256.
 
     Raises:
-        ExportError: the file is not a file of weights; the message names its kind and the flag for it.
+        ExportError: the file does not contain weights; the message names its kind and the flag for it.
     """
     content = read_file(file)
     digest = hashlib.sha256(content).hexdigest()
@@ -93,23 +93,23 @@ def read_weights(file: Path) -> tuple[Any, str]:
         raise ExportError(f"{file}: not a file of weights{advice(content)}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about old pickles
+            warnings.simplefilter("ignore")  # warnings about old pickle formats
             return _load(content), digest
     except Exception as error:  # damaged files raise errors of unrelated classes
         if isinstance(error, pickle.UnpicklingError) and kind:
             raise ExportError(
-                f"{file}: the weights cannot be read without executing the file ({_short(error)}); save "
-                "module.state_dict() by itself"
+                f"{file}: the weights cannot be read without executing code from the file ({_short(error)}); "
+                "save only module.state_dict()"
             ) from error
-        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reasons do not help with other files
+        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reason misleads for unknown formats
         raise ExportError(f"{file}: not a file of weights, or a damaged one{why}") from error
 
 
 def sb3_data(file: Path) -> dict[str, Any]:
-    """Return the settings of a Stable-Baselines3 file that are plain text; empty for any other file.
+    """Return the settings in a Stable-Baselines3 file, which are JSON; empty for any other file.
 
     Raises:
-        ExportError: it cannot be read.
+        ExportError: the file cannot be read.
     """
     content = read_file(file)
     if kind_of(content) != "SB3":
@@ -123,10 +123,10 @@ def sb3_data(file: Path) -> dict[str, Any]:
 
 
 def _load(content: bytes) -> Any:
-    """Load with torch's restricted unpickler, and replace each class that it does not know."""
+    """Load with torch's restricted unpickler, and replace each class that it refuses by `Inert`."""
     known: list[Any] = [np.ndarray, np.dtype, *(type(np.dtype(code)) for code in "fdehilqBHILQ?bp")]
     known += [(_reconstruct, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
-    inert: list[Any] = []  # pairs of `Inert` and a name
+    inert: list[Any] = []  # pairs of `Inert` and the name of the class that it replaces
     while True:
         try:
             with torch.serialization.safe_globals([*known, *inert]):
@@ -139,7 +139,7 @@ def _load(content: bytes) -> Any:
 
 
 def _unknown_class(error: BaseException) -> str | None:
-    """Return the class that torch does not load, according to its error message."""
+    """Return the name of the class that torch refuses, from its error message; None if it names none."""
     _, found, rest = str(error).partition("Unsupported global: GLOBAL ")
     if not found:
         return None
@@ -153,14 +153,14 @@ def is_lazy(value: Any) -> bool:
 
 
 def _short(error: BaseException) -> str:
-    """Return torch's reason without its advice to load unsafe files."""
+    """Return the reason in torch's error message without the advice to load unsafe files."""
     text = str(error)
     reason = " ".join((text.partition("WeightsUnpickler error: ")[2] or first_line(error)).split())
     return reason.partition(". ")[0].partition(" Check the documentation")[0][:120].rstrip(". ")
 
 
 def unpickled_module(value: Inert) -> dict[str, torch.Tensor]:
-    """Return the tensors of a pickled module by their names; empty if the object is not a module."""
+    """Return the tensors of a pickled module by name; empty if the object is not a module."""
     found: dict[str, torch.Tensor] = {}
     waiting: list[tuple[str, Any]] = [("", value)]
     seen: set[int] = set()  # a module in a file may contain itself

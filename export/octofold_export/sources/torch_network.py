@@ -1,4 +1,4 @@
-"""A PyTorch network: a module with its weights, or a TorchScript file."""
+"""Runs and converts PyTorch networks: modules with their weights, and TorchScript files."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.torch_files import is_lazy, read_file
 
 UserEncoder = Callable[[Tensor], Tensor]
-"""Takes exponents `[N, 16] int64` and returns the network's input."""
+"""A function of the user that makes the network's input from exponents `[N, 16] int64`."""
 
-Distribution.set_default_validate_args(False)  # validation depends on numbers, which a graph cannot express
+# The validation of arguments branches on their values, which a graph cannot express.
+Distribution.set_default_validate_args(False)
 
-_DECIDES = (
-    "its forward branches on numbers, such as `if x.sum() > 0`, which a graph cannot express; use "
-    "torch.where instead"
+_BRANCHES = (
+    "the network's forward branches on the values of tensors, as in `if x.sum() > 0`, which a graph cannot "
+    "express; use torch.where instead"
 )
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
-"""Types for training on GPUs; onnxruntime has few operators for them on CPUs."""
+"""Types for which onnxruntime has few operators on CPUs. Networks with these types compute in float32."""
 
 
 class TorchNetwork:
-    """Implements `described.TrainedNetwork` by calling a module or a TorchScript program."""
+    """A module or a TorchScript program as a `described.TrainedNetwork`."""
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
 
     def __init__(self, module: nn.Module, name: str, encoder: UserEncoder | None = None) -> None:
-        """Check the weights, and bring modules of 16 bits to float32.
+        """Check the weights, and convert 16-bit modules to float32.
 
         Args:
             module: takes a batch and returns numbers for each board.
             name: the name of the network in messages.
-            encoder: makes the input of the module; None if the description defines the input.
+            encoder: makes the input of the module from exponents; None if the description defines the input.
 
         Raises:
             ExportError: a weight is not a finite number, or has no value yet.
@@ -60,11 +61,13 @@ class TorchNetwork:
         kinds = set()
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
             if values.is_meta or is_lazy(values):
-                raise ExportError(f"{name}: {parameter!r} has no values yet; give its file with --weights")
-            # An infinite buffer may be a mask.
+                raise ExportError(
+                    f"{name}: {parameter!r} has no values yet; give the file of the weights with --weights"
+                )
+            # An infinite value in a buffer may be a mask.
             wrong = ~torch.isfinite(values) if isinstance(values, nn.Parameter) else torch.isnan(values)
             if bool(wrong.any()):
-                raise ExportError(f"{name}: {parameter!r} holds weights that are not finite numbers")
+                raise ExportError(f"{name}: {parameter!r} contains weights that are not finite numbers")
             kinds.add(values.dtype)
         module = module.eval()
         if not kinds.isdisjoint(_WITHOUT_KERNELS):
@@ -81,40 +84,40 @@ class TorchNetwork:
 
     @property
     def operators(self) -> str:
-        """The classes of the parts of the network."""
+        """The classes of the network's innermost modules, with their numbers."""
         parts = (part for part in self.module.modules() if not list(part.children()))
         kinds = [str(getattr(part, "original_name", type(part).__name__)) for part in parts]
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the network, as `inference.Network`."""
+        """Run the network, as `inference.Network.run`."""
         try:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 outputs = named_tensors(self.module(torch.from_numpy(inputs)))
         except Exception as error:  # the user's code may raise any exception
             needs_more = isinstance(error, TypeError) and "positional argument" in str(error)
-            hint = "; wrap it in a module whose forward takes the board alone" if needs_more else ""
-            reason = _DECIDES if _decides_by_numbers(error) else f"{error_line(error)}{hint}"
+            hint = "; wrap it in a module whose forward takes only the boards" if needs_more else ""
+            reason = _BRANCHES if _branches_on_values(error) else f"{error_line(error)}{hint}"
             raise NetworkError(reason) from error
         numbers = (tensor.float() if tensor.is_floating_point() else tensor for tensor in outputs.values())
-        return dict(zip(outputs, (each.numpy() for each in numbers), strict=True))
+        return dict(zip(outputs, (tensor.numpy() for tensor in numbers), strict=True))
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """Return the number of operators that the module calls, as `inference.Network`."""
+        """Return the number of torch functions that the module calls, as `inference.Network.operations`."""
         counting = _Counting()
         with counting:
             self.run(inputs)
         return counting.calls
 
     def one_by_one(self) -> TorchNetwork:
-        """Return the same network, given one board at a time, for one that takes no batch."""
+        """Return a network that runs this one on each board of a batch separately."""
         single = TorchNetwork(_OneByOne(self.module), self._name)
         single.type = self.type
         return single
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make a body, as `described.TrainedNetwork`."""
+        """Make the body of the network, as `described.TrainedNetwork.body`."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
             names = [f"output_{name}" for name in self.run(example)]
@@ -127,13 +130,13 @@ class TorchNetwork:
             return _prepared(exported, example)
         except ExportError as error:
             if not isinstance(self.module, _OneByOne):
-                raise error if _DECIDES in str(error) else NoBatchError(str(error)) from error
+                raise error if _BRANCHES in str(error) else NoBatchError(str(error)) from error
         single = _Selected(self.module.single, outputs)
         return _prepared(over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
 
 
 class _Counting(TorchFunctionMode):
-    """Counts the calls of torch's functions."""
+    """Counts calls of torch's functions while it is active."""
 
     calls = 0
 
@@ -149,7 +152,7 @@ class _Counting(TorchFunctionMode):
 
 
 class _Selected(nn.Module):
-    """A module with some of the outputs of another module."""
+    """A module that returns only some outputs of another module."""
 
     def __init__(self, module: nn.Module, outputs: Sequence[str]) -> None:
         super().__init__()
@@ -162,7 +165,7 @@ class _Selected(nn.Module):
 
 
 class _OneBoard(nn.Module):
-    """A module on one board without a batch dimension, as a batch of one; the outputs are vectors."""
+    """A module that takes one board without a batch dimension and returns vectors."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -174,7 +177,7 @@ class _OneBoard(nn.Module):
 
 
 class _OneByOne(nn.Module):
-    """A module on each board of a batch by itself."""
+    """A module that runs another module on each board of a batch separately."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -186,7 +189,7 @@ class _OneByOne(nn.Module):
 
 
 class _Encoded(nn.Module):
-    """A module behind the user's own encoder."""
+    """A module that runs the user's encoder before another module."""
 
     def __init__(self, encoder: UserEncoder, module: nn.Module) -> None:
         super().__init__()
@@ -198,7 +201,7 @@ class _Encoded(nn.Module):
 
 
 def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
-    """Load a file of `torch.jit.save`.
+    """Load a TorchScript file of `torch.jit.save`; also return its SHA-256.
 
     Raises:
         ExportError: the file cannot be read.
@@ -206,7 +209,7 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
     content = read_file(file)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the format is deprecated, but its files are supported
+            warnings.simplefilter("ignore")  # torch warns that TorchScript is deprecated
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
         reason = advice(content) or f", or a damaged one ({first_line(error).partition('. ')[0]})"
@@ -218,7 +221,7 @@ def named_tensors(answer: Any) -> dict[str, Tensor]:
     """Return the outputs by name: `output`, or the path of keys, fields and positions to each tensor.
 
     Raises:
-        TypeError: there are no tensors.
+        TypeError: the answer contains no tensors.
     """
     if isinstance(answer, Categorical):
         answer = answer.logits
@@ -226,7 +229,7 @@ def named_tensors(answer: Any) -> dict[str, Tensor]:
         return {"output": answer}
     found = dict(_tensors(answer))
     if not found:
-        raise TypeError(f"it returns a {type(answer).__name__}, not tensors")
+        raise TypeError(f"the network must return tensors, got {type(answer).__name__}")
     return found
 
 
@@ -246,7 +249,7 @@ def _tensors(answer: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def error_line(error: BaseException) -> str:
-    """Return an exception of the user's code, in one line."""
+    """Return the class and the message of an exception of the user's code in one line."""
     return f"{type(error).__name__}: {first_line(error)}"
 
 
@@ -273,15 +276,15 @@ def _module_to_onnx(
     return exported.model_proto
 
 
-def _decides_by_numbers(error: BaseException) -> bool:
+def _branches_on_values(error: BaseException) -> bool:
     return "data-dependent" in str(error) or "data_dependent" in str(error)
 
 
 def _why_not(error: BaseException) -> str:
-    """Return why torch cannot convert a module, and a change that helps."""
-    if _decides_by_numbers(error):
-        return _DECIDES
-    return f"torch.onnx cannot export it with a free batch size: {first_line(error)}"
+    """Return why torch cannot convert a module, with advice if the reason is known."""
+    if _branches_on_values(error):
+        return _BRANCHES
+    return f"torch.onnx cannot export the network with a free batch size: {first_line(error)}"
 
 
 def _script_to_onnx(
@@ -294,12 +297,12 @@ def _script_to_onnx(
                 module,
                 (inputs,),
                 cast(Any, file),
-                dynamo=False,  # the newer exporter does not support TorchScript
+                dynamo=False,  # the exporter with dynamo does not support TorchScript
                 opset_version=OPSET,
                 input_names=["boards_as_read"],
                 output_names=names,
                 dynamic_axes={"boards_as_read": {0: "N"}},
             )
     except Exception as error:  # the exporter raises errors of unrelated classes
-        raise ExportError(f"{name}: torch.onnx cannot export it: {first_line(error)}") from error
+        raise ExportError(f"{name}: torch.onnx cannot export the network: {first_line(error)}") from error
     return onnx.load_from_string(file.getvalue())

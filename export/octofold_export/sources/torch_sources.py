@@ -1,4 +1,4 @@
-"""Networks of PyTorch: modules that the user's Python code makes, their weights, and files of networks."""
+"""Makes sources from PyTorch networks: modules of the user's code with their weights, and network files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, err
 
 _BOARDS = 3
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
-"""The input of an encoder."""
+"""The input of the network if the user's encoder is a part of it: exponents."""
 
 
 def from_module(
@@ -41,13 +41,13 @@ def from_module(
     describe: Describe = describe_without_games,
     report: Report = silent,
 ) -> Source:
-    """Load the module that `package.module:callable` makes, and a `state` of its weights.
+    """Make a source from the module that `package.module:callable` returns, and the `state` of `weights`.
 
-    With an `encoder`, the network reads exponents, and the user's function makes the module's input from
-    them. `report` receives the choices among several weights.
+    With an `encoder`, the network reads exponents, and this function of the user makes the module's input
+    from them. `report` is told which weights are used.
 
     Raises:
-        ExportError: it cannot be used.
+        ExportError: the module, the weights or the encoder cannot be used.
     """
     network, digest, note = read_module(place, weights, state, encoder)
     if note:
@@ -59,22 +59,22 @@ def from_module(
     try:
         return described_source(network, hints, architecture, digest, describe)
     except NoBatchError as error:
-        report(f"{error}; so the graph computes each board by itself")
+        report(f"{error}; therefore the graph runs the network on one board at a time")
         try:
             return described_source(network.one_by_one(), hints, architecture, digest, describe)
         except NeedsFlags:
             raise
         except ExportError as failure:
-            raise ExportError(f"{error}; one board at a time, {failure}") from error
+            raise ExportError(f"{error}; on one board at a time: {failure}") from error
 
 
 def from_sb3(
     file: Path, hints: Hints, describe: Describe = describe_without_games, report: Report = silent
 ) -> Source:
-    """Load a standard policy of Stable-Baselines3. `report` receives the names of its weights.
+    """Make a source from a standard policy of Stable-Baselines3. `report` is told which weights are used.
 
     Raises:
-        ExportError: it cannot be used.
+        ExportError: the file cannot be used.
     """
     module, kind, digest, note = read_sb3(file)
     report(note)
@@ -92,7 +92,8 @@ def read_module(
 ) -> tuple[TorchNetwork, str, str]:
     """Call `package.module:callable` and load the `state` of `weights`.
 
-    Returns the network, the SHA-256 of its weights, and a line that describes them, empty without a file.
+    Returns the network, the SHA-256 of its weights, and a line that describes the weights; the line is empty
+    without `weights`.
 
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
@@ -109,10 +110,10 @@ def read_module(
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Load tensors that were found to fit.
+    """Load the tensors of `file`, which fit by name and shape, into the module.
 
     Raises:
-        ExportError: torch refuses them.
+        ExportError: torch refuses the tensors.
     """
     on_meta = any(values.is_meta for values in (*module.parameters(), *module.buffers()))
     try:
@@ -122,14 +123,14 @@ def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> 
 
 
 def read_encoder(place: str) -> UserEncoder:
-    """Return the function `package.module:function` of the user.
+    """Return the user's function `package.module:function` after a test call.
 
     Raises:
-        ExportError: it cannot be imported, or cannot be called.
+        ExportError: the function cannot be imported, fails, or does not return one row for each board.
     """
     encoder = _found(place, "--encoder")
     if not callable(encoder):
-        raise ExportError(f"--encoder must name a function, but {place} is a {type(encoder).__name__}")
+        raise ExportError(f"--encoder must name a function, but {place} is of type {type(encoder).__name__}")
     try:
         made = encoder(torch.zeros((_BOARDS, 16), dtype=torch.int64))
     except Exception as error:  # the user's code may raise any exception
@@ -162,15 +163,15 @@ def _found(place: str, flag: str) -> Any:
     try:
         with _no_arguments():
             imported = importlib.import_module(package)
-    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
+    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or exit as a script
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is None:
             hint = ""
         elif f"{package}.".startswith(f"{absent}."):
             *rooms, last = absent.split(".")
-            hint = did_you_mean(last, (each.name for each in iter_modules([str(Path(folder, *rooms))])))
+            hint = did_you_mean(last, (found.name for found in iter_modules([str(Path(folder, *rooms))])))
         else:
-            hint = "; install it beside octofold-export, which runs your code"
+            hint = "; install it in the environment of octofold-export, which runs your code"
         raise ExportError(f"{package} cannot be imported: {error_line(error)}{hint}") from error
     try:
         return getattr(imported, name)
@@ -181,7 +182,7 @@ def _found(place: str, flag: str) -> Any:
 
 @contextmanager
 def _no_arguments() -> Iterator[None]:
-    """Hide our arguments from the user's code, because many scripts parse arguments when imported."""
+    """Hide the command's arguments from the user's code, because many scripts parse arguments on import."""
     own, sys.argv = sys.argv, sys.argv[:1]
     try:
         yield
@@ -199,7 +200,7 @@ def _module_of(place: str) -> nn.Module:
         hint = "; name a function that takes no arguments and returns the module" if needs_arguments else ""
         raise ExportError(f"{place}() fails: {error_line(error)}{hint}") from error
     if not isinstance(module, nn.Module):
-        raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
+        raise ExportError(f"{place}() must return a torch.nn.Module, got {type(module).__name__}")
     return module
 
 
@@ -207,7 +208,7 @@ def _digest(state: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, values in state.items():
         if values.is_meta or is_lazy(values):
-            continue  # which is refused later
+            continue  # `TorchNetwork` refuses these tensors
         digest.update(name.encode())
         content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         digest.update(content.numpy().data)

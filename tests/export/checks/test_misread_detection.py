@@ -136,7 +136,7 @@ def test_a_wrong_kind_of_numbers_is_refused_with_the_right_one(
 def test_a_divisor_is_asked_for(policy: Policy) -> None:
     network = Function(policy, exponents_of("exponents", 16))
     with pytest.raises(
-        NeedsFlags, match=r"its input is divided by about 16; confirm with --divide-by"
+        NeedsFlags, match=r"an input divided by about 16; confirm it with --divide-by"
     ) as raised:
         choose(network, reads__kind="exponents")
     assert "--divide-by DIVIDE-BY" in raised.value.flags
@@ -164,10 +164,10 @@ def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hi
         _, evidence = choose(network, large, **said, answers__actions=actions)
         assert evidence.problem is None
         assert evidence.warning == "the network plays too weakly to show how it reads the board"
-    with pytest.raises(NeedsFlags, match=r"too weakly to show .*: say --actions") as raised:
+    with pytest.raises(NeedsFlags, match=r"too weakly to show .*: give --actions") as raised:
         choose(network, large, **said)
     assert "--actions ACTIONS" in raised.value.flags
-    everything = r"say --input and --actions, .*; change --divide-by if .*; choose one with --answer"
+    everything = r"give --input and --actions; .*; change --divide-by if .*; choose one with --answer"
     with pytest.raises(NeedsFlags, match=everything) as raised:
         choose(network, large, answers__kind=None)
     assert raised.value.flags == (

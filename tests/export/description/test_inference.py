@@ -79,7 +79,7 @@ def test_fields_that_have_a_default_are_not_asked_for() -> None:
 
 def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
-    with pytest.raises(ExportError, match="say --input, as it may be exponents flat, tiles flat, log2_"):
+    with pytest.raises(ExportError, match="give --input; the input may be exponents flat, tiles flat, log2_"):
         describe(network)
     with pytest.raises(ExportError, match=r"may be policy_logits or, .* action_values, .* with --answer"):
         complete(hints_from_flags({"reads.kind": "log2"}), network)
@@ -105,7 +105,7 @@ def test_the_export_asks_for_the_meaning_of_an_output_by_its_name() -> None:
 def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
     board = (1, *shape[1:]) if shape[1:] else (16,)
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
-    more = r"more numbers than a board has; use --input .*--encoder; .*choose one with --answer"
+    more = r"more numbers than a board has; give --input .*--encoder; .*choose one with --answer"
     with pytest.raises(NeedsFlags, match=more) as raised:
         complete(Hints(), network)
     assert raised.value.flags == "--input INPUT --answer ANSWER"
@@ -115,14 +115,14 @@ def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[in
 def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
     """The last plane may hold the legal moves."""
     network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
-    with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; use --planes .*--encoder;") as raised:
+    with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; give --planes .*--encoder;") as raised:
         complete(Hints(), network)
     assert raised.value.flags == "--planes PLANES --answer ANSWER"
     assert describe(network, reads__planes=17).largest_exponent == 16
 
 
 def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
-    with pytest.raises(ExportError, match="takes no input that fits a board; describe what"):
+    with pytest.raises(ExportError, match="takes no input that fits a board; describe its input"):
         describe(Network(lambda _: False))
     with pytest.raises(ExportError, match=r"takes no input that fits .*planes 16.*: mat1 and mat2"):
         describe(

@@ -84,7 +84,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     Path("models/ntuple/3").symlink_to(newest("ntuple"))
     assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network, so its evaluation continues
     captured = capfd.readouterr()
-    assert "by the values of ntuple:models/ntuple/3, the games counted as " in captured.err
+    assert "with the values of ntuple:models/ntuple/3 made a game count as " in captured.err
     assert "31 games already finished in earlier runs" in captured.err
     assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"

@@ -166,7 +166,7 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shape = Shape("DecidesByNumbers", floats, {"reads.kind": "exponents"})
-    with pytest.raises(ExportError, match=r"branches on numbers.*use torch\.where instead"):
+    with pytest.raises(ExportError, match=r"branches on the values of tensors.*use torch\.where instead"):
         source_of(shape, networks.DecidesByNumbers(), monkeypatch)
 
 
@@ -174,8 +174,11 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
     ("module", "message"),
     [
         (networks.AlwaysDrops, "answers the same boards differently each time"),
-        (networks.NamesTheMove, "is the number of a move; remove the ArgMax"),
-        (networks.LooksUpInLists, "its forward loops over the boards of a batch; one board at a time, "),
+        (networks.NamesTheMove, "is the index of a move; remove its ArgMax"),
+        (
+            networks.LooksUpInLists,
+            "the network's forward loops over the boards of a batch; on one board at a time: ",
+        ),
     ],
 )
 def test_a_network_that_no_graph_can_play_is_one_line(

@@ -115,7 +115,7 @@ def test_a_batch_whose_boards_change_each_others_answers_is_refused_before_any_g
     onnx.save(model, tmp_path / "linear.onnx")
     assert publish(tmp_path / "linear.onnx", lessons_file) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "octofold-export: the boards of a batch change each other's answers"
+    assert line == "octofold-export: the network's answer to a board depends on the other boards of the batch"
     assert not (tmp_path / "models").exists()
 
 

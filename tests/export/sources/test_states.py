@@ -120,7 +120,7 @@ def test_a_file_gives_the_weights_that_its_owner_plays_with(name: str, tmp_path:
 def test_the_user_may_take_another_state_and_is_told_which_there_are(tmp_path: Path) -> None:
     one, two = some(1), some(2)
     torch.save({"policy_net": one.state_dict(), "target_net": two.state_dict()}, tmp_path / "dqn.pt")
-    assert "it also has 'target_net', which --state chooses" in check(Net(), tmp_path / "dqn.pt", one)
+    assert "--state can choose 'target_net' instead" in check(Net(), tmp_path / "dqn.pt", one)
     check(Net(), tmp_path / "dqn.pt", two, "target_net")
     with pytest.raises(ExportError, match=r"--state must be one of 'policy_net', 'target_net', got best"):
         loaded(Net(), tmp_path / "dqn.pt", "best")
@@ -157,7 +157,7 @@ def script(net: Net) -> bytes:
         (lambda _: b"\x89HDF\r\n\x1a\n", "a Keras file; docs/export.md has the command"),
         (lambda _: b"hello", "not a file of weights, or a damaged one; --weights takes a file of torch.save"),
         (lambda net: save(net.state_dict())[:-9], "a damaged file of weights"),
-        (lambda _: b"version https://git-lfs.github.com/spec/v1\n", "`git lfs pull` fetches"),
+        (lambda _: b"version https://git-lfs.github.com/spec/v1\n", "fetch the file with `git lfs pull`"),
     ],
     ids=["TorchScript", "ONNX", "Keras", "text", "damaged", "Git LFS"],
 )
@@ -212,5 +212,5 @@ def test_a_flipped_bit_is_told_by_the_checksum(tmp_path: Path) -> None:
     place = content.index(some().out.weight.detach().numpy().tobytes())
     content[place] ^= 1
     (tmp_path / "net.pt").write_bytes(content)
-    with pytest.raises(ExportError, match=r"damaged: the checksum of '.*' in it is wrong"):
+    with pytest.raises(ExportError, match=r"damaged: the checksum of '.*' is wrong"):
         read_weights(tmp_path / "net.pt")

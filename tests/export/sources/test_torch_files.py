@@ -154,7 +154,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
         ),
         (
             ["--module", "needs_absent:Linear"],
-            "No module named 'absent_package'; install it beside octofold-export, which runs your code",
+            "No module named 'absent_package'; install it in the environment of octofold-export",
         ),
         (
             ["--module", "HERE:needy"],
@@ -163,9 +163,9 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
         (["--module", "HERE:broken"], "broken() fails: RuntimeError: no such luck"),
         (
             ["--module", "HERE:Linear", "--weights", "three.pt"],
-            "'out.weight' has the shape [3, 256], the module",
+            "'out.weight' must have the shape [4, 256], got [3, 256]",
         ),
-        (["--module", "HERE:Linear", "--weights", "more.pt"], "'more' is not a part of the module"),
+        (["--module", "HERE:Linear", "--weights", "more.pt"], "the module has no 'more'"),
         (["--module", "HERE:Linear", "--weights", "other.pt"], "'out.weight' is missing"),
         (["--module", "HERE:Linear", "--weights", "nan.pt"], "not finite numbers"),
         (
@@ -173,7 +173,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
             "bomb.pt: the weights must take less than 2 GiB, got 3.2 GB",
         ),
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
-        (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers for each board"),
+        (["--module", "HERE:three_numbers"], "must have the shape [N, 4] for policy_logits, got [N, 3]"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
