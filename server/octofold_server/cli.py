@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
-    except SystemExit:  # it has printed its help or its version
+    except SystemExit:  # the help, the version or the configuration has been printed
         release_hangups()
         raise
     except ConfigError as error:
@@ -71,7 +71,8 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
         slot: the slot of this process among several; None if there is only this one.
     """
     set_up_log(config.log_format, config.log_level)
-    faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
+    faulthandler.enable()  # if a native library crashes, prints where Python called it
+
     # Imported late, so that --help need not wait half a second for onnxruntime and gRPC.
     try:
         from octofold_proto.errors import ModelError
@@ -84,7 +85,7 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
 
     try:
         serve(config, slot=slot)
-    except KeyboardInterrupt:  # before the server has begun to handle signals itself
+    except KeyboardInterrupt:  # Ctrl-C before the server handles signals
         return _fail("interrupted", 130)
     except ServingError:  # already logged
         return 1
@@ -102,7 +103,7 @@ def _end_with_input() -> None:
 
 
 def _fail(error: Exception | str, code: int, log_format: str = "text") -> int:
-    if log_format == "json":  # programs that read the log need the error as an object
+    if log_format == "json":  # programs that read the log expect a JSON object on every line
         _log.critical("%s", error)
     else:
         print(f"octofold-serve: {error}", file=sys.stderr)

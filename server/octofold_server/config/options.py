@@ -32,12 +32,12 @@ Policies = Annotated[
     VersionPolicies,
     Kind(
         parse_policies,
-        "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
+        "all, latest:N, or versions such as 1,3, followed by ;MODEL=... for each model with its own rule",
         "RULE",
     ),
 ]
 PlayerKinds = Annotated[
-    tuple[str, ...], Kind(parse_kinds, "names of kinds with commas between them, or none", "KIND,...")
+    tuple[str, ...], Kind(parse_kinds, "names of kinds separated by commas, or none", "KIND,...")
 ]
 
 
@@ -79,16 +79,16 @@ class Config:
     )
     transport: Literal["auto", "native", "direct"] = option(
         "auto",
-        "gRPC transport: native is fastest, but has no TLS and does not bound a message before it is read, "
-        "so it is for trusted callers; direct drives the C core of grpcio; auto is native on loopback and on "
-        "a Unix socket, if a call to itself succeeds at the start, and otherwise direct",
+        "gRPC transport: native is fastest, but it has no TLS and reads a whole message before it checks the "
+        "size, so it is for trusted callers; direct uses the C core of grpcio; auto chooses native on "
+        "loopback and on a Unix socket if a test call at the start succeeds, and direct otherwise",
     )
     models: Folder = option(
         Path("models"), "model repository: a folder of NAME/VERSION/card.json", begins="Models"
     )
     versions: Policies = option(
         VersionPolicies(),
-        'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
+        'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 its own rule',
     )
     players: PlayerKinds | None = option(
         None,
@@ -102,27 +102,28 @@ class Config:
     )
     default_model: Name = option(
         "",
-        "model used when a request names none; without it, the only one that can be served at the start, or "
-        "flagship if that is one of several",
+        "model used when a request names none; without this flag, the only model that can be served at the "
+        "start, or flagship if it is one of several",
     )
     device: Literal["auto", "cpu", "cuda"] = option(
         "auto", "device for models; auto uses a GPU if onnxruntime finds one", begins="Layout"
     )
-    # As PRECISIONS of `octofold_game.contract.model`, which loads numpy.
+    # These are `octofold_game.contract.model.PRECISIONS`; importing that module would load numpy.
     precision: Literal["auto", "fp32", "int8", "fp16"] = option(
         "auto", "precision of the models; auto uses int8 on a CPU with AVX2, fp16 on a GPU, fp32 otherwise"
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 uses 1024 on a GPU, and 8 to 256 on a CPU, measured when a model is "
-        "loaded",
+        "maximum boards in a batch; 0 uses 1024 on a GPU; on a CPU, it measures each model when it is loaded "
+        "and chooses 8 to 256",
         0,
         65_536,
     )
     lanes: int = option(
         0,
-        "number of batches that each process runs at the same time; 0 divides the CPU cores by the threads "
-        "of a lane, and shares these lanes among --processes; each has at least one lane, and one on a GPU",
+        "number of lanes of a model in each process; a lane runs one batch at a time; 0 divides the CPU "
+        "cores by the threads of a lane and by --processes, and uses at least one lane; on a GPU, it uses "
+        "one",
         0,
         1024,
     )
@@ -148,19 +149,19 @@ class Config:
     )
     grace: Seconds = option(
         5.0,
-        "time to continue serving after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a second "
-        "signal ends it",
+        "time to continue serving after SIGTERM or Ctrl-C, while health checks report NOT_SERVING; a second "
+        "signal ends this time",
     )
     drain: Seconds = option(30.0, "maximum time to wait for accepted calls to finish, after the grace period")
     stop_with_input: bool = option(
         False,
-        "stop, as after SIGTERM, when standard input ends; a server that a program starts for itself then "
-        "stops even if the program is killed",
+        "stop as on SIGTERM when standard input ends; a program that starts the server with a pipe thus "
+        "stops it even when the program is killed",
     )
     queue_capacity: int = option(
         131_072,
-        "maximum waiting boards of a model, for each priority and for long searches; further calls fail with "
-        "RESOURCE_EXHAUSTED",
+        "maximum boards in a queue of a model: one queue for each priority, and one for long searches; "
+        "further calls fail with RESOURCE_EXHAUSTED",
         1,
         100_000_000,
         begins="Limits",
@@ -172,12 +173,12 @@ class Config:
         LONGEST_SEARCH_US / 1e6,
     )
     max_calls: int = option(
-        1024, "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000
+        1024, "maximum calls in progress; further calls fail with RESOURCE_EXHAUSTED", 1, 100_000
     )
     max_connection_age: Seconds = option(
         0.0,
-        "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "
-        "look for new servers; 0 disables",
+        "close a gRPC connection after this many seconds, plus or minus 10% at random, so that clients look "
+        "for new servers; 0 disables",
         begins="Several servers",
     )
     tls_certificate: File | None = option(
@@ -216,16 +217,16 @@ class Config:
     # These limits have no flags; tests set other values.
     max_boards: int = 65_536
     """Maximum boards in a call."""
-    max_message_bytes: int = 8 * 65_536 * 16  # the most boards, even as JSON
-    """Maximum bytes of a message. Over gRPC, which packs boards, at most 32 for each of the most boards and
-    128 KiB are allowed."""
+    max_message_bytes: int = 8 * 65_536 * 16  # enough for `max_boards` boards as JSON
+    """Maximum bytes of a message. Over gRPC, which packs boards, the limit is at most 128 KiB plus 32 bytes
+    for each of `max_boards`."""
     message_timeout: float = 10.0
     """Seconds in which the message of a call must arrive, and in which a client must take the reply of a
-    unary call. A later call ends with DEADLINE_EXCEEDED."""
+    unary call. A call that takes longer ends with DEADLINE_EXCEEDED."""
     max_bytes_in_flight: int = 512 * 2**20
-    """Maximum bytes of messages in flight over all protocols, at least twice those of a message: half for
-    arriving messages, each counted at its largest size, and half for calls in progress. Further calls wait or
-    fail with RESOURCE_EXHAUSTED."""
+    """Maximum bytes of messages in flight over all protocols, at least twice the limit of one message. Half
+    is for arriving messages, each counted with the maximum size, and half for calls in progress. Further
+    calls wait or fail with RESOURCE_EXHAUSTED."""
     max_calls_per_connection: int = 256
     """Maximum calls and streams open on one connection; further ones wait in the client."""
     max_streams: int = 256
@@ -239,11 +240,11 @@ class Config:
     """Seconds after which a gRPC connection without a call is closed, and clients reconnect when they call; 0
     disables."""
     max_connection_age_grace: float = 30.0
-    """Seconds for the calls of a connection to finish after `max_connection_age`. Streams that are still open
-    then end with UNAVAILABLE."""
+    """Seconds that the calls of a connection have to finish after `max_connection_age`. Streams that are
+    still open then end with UNAVAILABLE."""
 
-    def lacks_native(self) -> str:
-        """Return the flag of a set option that the native transport lacks; empty if there is none."""
+    def unsupported_by_native(self) -> str:
+        """Return the flag of an option that is set but that the native transport lacks; empty if none."""
         needed = (self.tls_certificate, "tls_certificate"), (self.max_connection_age, "max_connection_age")
         return next((flag_of(name) for value, name in needed if value), "")
 
@@ -252,7 +253,7 @@ def check_together(config: Config) -> None:
     """Check options that depend on each other.
 
     Raises:
-        ConfigError: they contradict each other.
+        ConfigError: two options contradict each other.
     """
     for present, needed in (
         ("tls_certificate", "tls_key"),
@@ -261,8 +262,8 @@ def check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{flag_of(present)} needs {flag_of(needed)}")
-    if config.transport == "native" and (lacking := config.lacks_native()):
-        raise ConfigError(f"{flag_of('transport')} native does not support {lacking}")
+    if config.transport == "native" and (unsupported := config.unsupported_by_native()):
+        raise ConfigError(f"{flag_of('transport')} native does not support {unsupported}")
     if config.rest_port_file and config.rest_port is None:
         raise ConfigError(f"{flag_of('rest_port_file')} needs {flag_of('rest_port')}")
     if config.port == config.rest_port != 0:
@@ -272,7 +273,7 @@ def check_together(config: Config) -> None:
 
 
 def key_of(name: str) -> str:
-    """Return the name of an option in a file."""
+    """Return the key of an option in a configuration file."""
     return name.replace("_", "-")
 
 

@@ -38,7 +38,7 @@ ALL = VersionPolicy()
 
 @dataclass(frozen=True)
 class VersionPolicies:
-    """The policies of all models: some have their own, the rest use the default."""
+    """The policies of all models: the default, and policies for single models."""
 
     default: VersionPolicy = ALL
     by_model: Mapping[str, VersionPolicy] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def parse_policies(text: str) -> VersionPolicies:
     """Parse policies such as "latest:1" or "all;cnn5=1,3;ntuple=latest:2".
 
     Raises:
-        ValueError: the text has another form, or names a model twice.
+        ValueError: the text does not have this form, or it names a model twice.
     """
     default, by_model = ALL, {}
     for number, item in enumerate(text.split(";")):

@@ -46,8 +46,8 @@ OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 ALMOST_EQUAL = 0.75
-"""Minimum similarity to one of our variables that makes an unknown variable an error. Others may belong to
-another program."""
+"""Minimum similarity to a variable of the server, from 0 to 1, that makes an unknown variable an error. A
+variable that is less similar may belong to another program."""
 FILE_WIDTH = 100
 
 
@@ -80,14 +80,17 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return variables with our prefix that neither the server nor the client reads."""
+    """Return environment variables with the prefix OCTOFOLD_ that neither server nor client reads."""
     prefix = variable_of("")
     ours = {name for name in environment if name.startswith(prefix)}
     return sorted(ours - _variables() - OTHER_VARIABLES)
 
 
 def as_toml(config: Config) -> str:
-    """Return the configuration as a TOML file for --config with comments; unset options are comments, too."""
+    """Return the configuration as the text of a TOML file for --config.
+
+    Every option has its help text as a comment. Options without a value are comments, too.
+    """
     lines = list[str]()
     for option in options_in(Config):
         if group := option.marks["begins"]:
@@ -102,7 +105,7 @@ def as_toml(config: Config) -> str:
 
 
 class _Help(argparse.HelpFormatter):
-    """A formatter with room for the longest flags beside their texts."""
+    """A help formatter whose column for flags is wide enough for the longest ones."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=34)
@@ -158,7 +161,7 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
 
 
 def _read_file(path: Path) -> dict[str, str]:
-    """Return the values in a configuration file as text, by the names of Config's fields."""
+    """Return the values in a configuration file as text, by the names of the fields of `Config`."""
     try:
         content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
     except OSError as error:

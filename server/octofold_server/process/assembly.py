@@ -160,7 +160,7 @@ def build(
     operations = OpenInference(admission) if slot is None else SharedService(slot, admission)
     methods = _methods(config, admission, health, access, operations)
     try:
-        is_native = is_loopback(config.host) and not config.lacks_native()
+        is_native = is_loopback(config.host) and not config.unsupported_by_native()
         grpc = new_server(config.transport, methods, _options(config), is_native=is_native)
     except StartupError:
         raise

@@ -1,4 +1,7 @@
-"""Ends TCP connections of this process that are silent or too many, whichever library opened them."""
+"""Ends TCP connections of this process that are silent, or beyond a maximum number.
+
+It finds them in the list of open files, so it does not matter which library accepted them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from pathlib import Path
 _DESCRIPTORS = Path("/proc/self/fd")
 _INFO_BYTES = 136
 _SILENT_MS = struct.Struct("=52xI")
-"""The position of the milliseconds since the last arrival in the kernel's `tcp_info`."""
+"""Layout of the kernel's `tcp_info` up to `tcpi_last_data_recv`: milliseconds since data last arrived."""
 
 SPARE_SHARE = 16
-"""If too many connections are open, an additional sixteenth of the allowed number is ended."""
+"""If too many connections are open, the allowed number divided by this is ended in addition."""
 
 Peer = tuple[object, ...]
 """The address and the port of a client, as `socket.getpeername` returns them."""
@@ -43,30 +46,30 @@ class Connections:
 
         Args:
             idle_seconds: time without arriving data after which a connection counts as silent.
-            most: maximum number of open connections. Beyond it, connections end one by one: each time, the
-                connection that is silent for longest among those of the client with most. A proxy is one
+            most: maximum number of open connections. Beyond it, the client with the most connections loses
+                its longest silent one, until few enough are left. All callers behind a proxy count as one
                 client.
 
         Returns:
             Number of connections that were ended because too many are open.
         """
-        if self._spare is not None:  # a spare descriptor for listing when no other is free
+        if self._spare is not None:  # listing needs a descriptor, and no other may be free
             os.close(self._spare)
             self._spare = None
-        heard = [(when, peer) for when, peer, _ in self._heard()]
-        crowd = len(heard) - most + most // SPARE_SHARE if len(heard) > most else 0
-        crowding = set(by_crowding(heard)[:crowd]) if crowd else set()
+        arrivals = [(when, peer) for when, peer, _ in self._last_arrivals()]
+        excess = len(arrivals) - most + most // SPARE_SHARE if len(arrivals) > most else 0
+        excessive = set(in_closing_order(arrivals)[:excess]) if excess else set()
         before = time.monotonic() - idle_seconds
-        for when, peer, connection in self._heard():
-            if when <= before or peer in crowding:
+        for when, peer, connection in self._last_arrivals():
+            if when <= before or peer in excessive:
                 with suppress(OSError):  # the connection has ended meanwhile
                     connection.shutdown(socket.SHUT_RDWR)
-        with suppress(OSError):  # try again next time
+        with suppress(OSError):  # the next call tries again
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        return crowd
+        return excess
 
-    def _heard(self) -> Iterator[tuple[float, Peer, socket.socket]]:
-        """Yield for each connection the time of its last arrival, its peer, and a copy of its socket."""
+    def _last_arrivals(self) -> Iterator[tuple[float, Peer, socket.socket]]:
+        """Yield, for each connection, the time when data last arrived, the peer, and a copy of the socket."""
         for connection in self._sockets():
             with suppress(OSError):  # a listening socket, or an ended connection
                 peer = connection.getpeername()
@@ -74,7 +77,7 @@ class Connections:
                 yield time.monotonic() - _SILENT_MS.unpack_from(info)[0] / 1000, peer, connection
 
     def _sockets(self) -> Iterator[socket.socket]:
-        """Yield copies of the sockets at the port; each copy is closed after its step."""
+        """Yield copies of the sockets at the port; each copy is closed when the next one is requested."""
         try:
             descriptors = list(_DESCRIPTORS.iterdir())
         except OSError:  # not Linux, or no descriptor is free for the listing
@@ -87,7 +90,7 @@ class Connections:
 
 
 def open_files() -> float:
-    """Return the number of open files and connections of this process, which is quick to count.
+    """Return the number of open files and connections of this process. Counting them is quick.
 
     The result is infinity if no more can be opened, and 0 if the system does not report the number.
     """
@@ -97,15 +100,15 @@ def open_files() -> float:
         return math.inf if error.errno == errno.EMFILE else 0
 
 
-def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
-    """Return the peers of connections in the order in which they should end.
+def in_closing_order(arrivals: Iterable[tuple[float, Peer]]) -> list[Peer]:
+    """Return the peers of connections in the order in which the connections should be closed.
 
     Args:
-        heard: for each connection, the time when something last arrived, and its peer.
+        arrivals: for each connection, the time when data last arrived, and its peer.
     """
     counts: Counter[bytes] = Counter()
     ranked = []
-    for when, peer in sorted(heard, key=itemgetter(0), reverse=True):
+    for when, peer in sorted(arrivals, key=itemgetter(0), reverse=True):
         client = _client(str(peer[0]))
         counts[client] += 1
         ranked.append((-counts[client], when, peer))
@@ -113,14 +116,14 @@ def by_crowding(heard: Iterable[tuple[float, Peer]]) -> list[Peer]:
 
 
 def _client(name: str) -> bytes:
-    """Return the address of a client; for IPv6 its first 64 bits, because one client may own them all."""
+    """Return a client's IPv4 address, or the first 64 bits of IPv6, because a client may own the other bits."""
     address = ip_address(name)
     is_mapped = address.version == 6 and address.ipv4_mapped
     return address.packed if address.version == 4 or is_mapped else address.packed[:8]
 
 
 def _copy(descriptor: int) -> socket.socket:
-    """Return a copy of a socket, which stays valid if the descriptor is closed and reused meanwhile.
+    """Return a copy of a socket. The copy stays valid if the original is closed and its descriptor reused.
 
     Raises:
         OSError: the descriptor is closed, or is not a socket.

@@ -1,4 +1,4 @@
-"""A lock that several processes share, which is a file in a common folder."""
+"""A lock between processes: a file in a folder that they share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ WAIT_SECONDS = 0.05
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock of a file. The system releases it if the process ends.
+    """Hold a lock on a file during the block. The system releases the lock if the process ends.
 
     Args:
         path: the file; it is created if it does not exist.
-        on_wait: called again and again while somebody else holds the lock; its exceptions end the wait.
+        on_wait: called repeatedly while another process or thread holds the lock; its exceptions end the
+            wait.
     """
     with path.open("wb") as file:  # opened for each use, so that threads of one process also wait
         while not _try_lock(file):
@@ -28,7 +29,7 @@ def locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _try_lock(file: IO[bytes]) -> bool:
-    """Take the lock, and return True; return False if somebody else holds it."""
+    """Take the lock and return True, or return False if another process or thread holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

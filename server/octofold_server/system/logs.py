@@ -2,7 +2,7 @@
 
 A record may have `extra={"fields": {...}}`, which both formats show. Messages and fields may contain text
 from callers: both formats shorten it, and prevent it from looking like another line or field. Anyone who can
-reach the port can cause log lines, so repeated ones are limited: they cannot fill the disk.
+reach the port can cause log lines, so the number of similar lines is limited. They cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import TextIO
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 10_000
 MAX_FIELD = 200
-"""Maximum number of characters; longer texts lose their middle."""
+"""Maximum number of characters of a message, a traceback or a field; longer texts lose their middle."""
 
 WAITING_LINES = 1000
 """Maximum number of lines that wait to be written."""
 
 LAST_LINES_SECONDS = 1.0
-"""Limit for writing the last lines when the process ends."""
+"""Time limit for writing the last lines when the process ends."""
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[^\s\[\]\"=]*")
 
 
 class TextLines(logging.Formatter):
-    """Formats records as text: time, level, place, message, and fields as name=value, quoted where needed.
+    """Formats records as text: time, level, logger, message, and fields as name=value, quoted where needed.
 
     Unprintable characters are escaped, so that a caller's text never begins a new line.
     """
@@ -77,10 +77,10 @@ class JsonLines(logging.Formatter):
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream, with a limit on repeated lines.
+    """Writes log lines to a stream, with a limit on similar lines.
 
-    A log reader that stops reading delays no caller. Lines that the stream does not accept at once wait in a
-    queue for a separate thread. Lines that do not fit into the queue are dropped and counted.
+    Lines that the stream does not accept at once wait in a queue for a separate thread, so a log reader that
+    stops reading delays no caller. Lines that do not fit into the queue are dropped and counted.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -88,9 +88,10 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._limit = RepeatLimit(self.handle)
         self.addFilter(self._limit)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
-        self._waiting = 0  # number of lines in the queue, or that the thread is writing
+        self._waiting = 0  # number of lines in the queue, with the line that the thread is writing
         self._dropped = 0
-        # Guards the two above. Not the handler's own lock, which `logging.shutdown` holds during `close`.
+        # This lock guards `_waiting` and `_dropped`. The handler's own lock cannot, because
+        # `logging.shutdown` holds it during `close`.
         self._counting = threading.Lock()
         self._thread = threading.Thread(target=self._write_lines, name="log", daemon=True)
         self._thread.start()
@@ -109,7 +110,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
                 self._dropped += 1
 
     def _is_writable(self, line: str) -> bool:
-        """Return whether the stream accepts a line at once. A pipe with room accepts `PIPE_BUF` bytes."""
+        """Return whether the stream accepts a line at once. A writable pipe accepts `PIPE_BUF` bytes."""
         if len(line) * 4 >= select.PIPE_BUF:
             return False
         poll = select.poll()
@@ -160,13 +161,13 @@ def set_up_log(form: str, level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.raiseExceptions = False  # a full disk must not cause a flood of tracebacks
     logging.captureWarnings(True)
-    # This logger writes a traceback for each header that is not UTF-8, which costs more than the call. We log
-    # all its other messages ourselves.
+    # This logger writes a traceback for each header that is not UTF-8, which costs more than the call. The
+    # server itself logs everything else that this logger would report.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text, without its middle if it is too long; a traceback ends with the reason."""
+    """Return the text, without its middle if it is too long, because a traceback ends with the reason."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}... {len(text) - most} characters ...{text[len(text) - most // 2 :]}"
@@ -190,19 +191,19 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str]:
 
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
-"""A place in the code may log `MAX_LINES` lines in this many seconds. Further lines are counted. Their number
-is logged before the next line of this place, and at the end."""
+"""Length of the window in which one place in the code may log `MAX_LINES` lines. Further lines are counted.
+Their number is logged before the next line of this place, and at the end."""
 
 _Origin = tuple[str, int, str, int]  # logger, level, file, line
 
 
 class _Count(logging.LogRecord):
-    """Logs the number of omitted records."""
+    """A record that reports the number of omitted records."""
 
 
 @dataclass
 class _Window:
-    """The records of one place in the code since a start time."""
+    """The records of one place in the code during one window of time."""
 
     ends: float
     last: logging.LogRecord
@@ -211,13 +212,13 @@ class _Window:
 
 
 class RepeatLimit(logging.Filter):
-    """Omits records if one place in the code logs too many.
+    """A filter that omits records if one place in the code logs too many.
 
     Debug records always pass, because an operator who enables them wants one for each call.
 
     Args:
-        emit: writes the records with the numbers of omitted records.
-        most: maximum records of a place in one window.
+        emit: writes the records that report numbers of omitted records.
+        most: maximum records of one place in a window of time.
         seconds: length of a window.
     """
 
@@ -232,7 +233,7 @@ class RepeatLimit(logging.Filter):
         self._most = most
         self._seconds = seconds
         self._windows: dict[_Origin, _Window] = {}  # at most one entry for each line of code that logs
-        self._lock = threading.Lock()  # guards it
+        self._lock = threading.Lock()  # guards `_windows`
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record passes."""

@@ -1,8 +1,8 @@
 """Turns the output of gRPC's C core on standard error into records of the server's log.
 
-The C core reports failed TLS handshakes only there; Python code does not see a client with a wrong
-certificate. It also writes a line for each call with an unknown encoding or a header that is too long to
-send; the log limits these lines.
+The C core reports failed TLS handshakes nowhere else: Python code does not see a client with a wrong
+certificate. It also writes a line for each call with an unknown encoding, and for each header that is too
+long to send. The log limits these lines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def have_standard_error() -> None:
     """Open standard error if it was closed when the process was started.
 
-    Otherwise the next file or connection would get its descriptor, and receive our log.
+    Otherwise the next file or connection would get the descriptor of standard error, and receive the log.
     """
     if sys.stderr is None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -53,8 +53,8 @@ class NativeLog:
 
     def __enter__(self) -> None:
         read, write = os.pipe()
-        # Without a buffer, because Python would retry failed writes at the end of the process, for example
-        # after the reader has gone, and exit with code 120.
+        # The stream has no buffer. If its reader had gone, Python would flush a buffer at the end of the
+        # process, fail, and exit with code 120.
         unbuffered = io.FileIO(os.dup(STANDARD_ERROR), "w")
         real = io.TextIOWrapper(unbuffered, errors="backslashreplace", write_through=True)
         for handler in logging.getLogger().handlers:
@@ -62,8 +62,8 @@ class NativeLog:
                 handler.setStream(real)
         sys.stderr = real
         faulthandler.enable(real)
-        # Output that finds no room is lost. Waiting native code might keep the interpreter from the reading
-        # thread.
+        # If the pipe is full, output is lost. If native code waited instead, it might hold the interpreter's
+        # lock, which the reading thread needs.
         os.set_blocking(write, False)
         os.dup2(write, STANDARD_ERROR)
         os.close(write)
@@ -71,7 +71,7 @@ class NativeLog:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        # This replaces the last descriptor of the pipe's writing end, so the reading thread ends.
+        # This closes the last descriptor of the pipe's writing end, so the reading thread ends.
         os.dup2(sys.stderr.fileno(), STANDARD_ERROR)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Quotes a caller's text in messages, so that it cannot fill the log or imitate log lines."""
+"""Quotes text from callers in messages, so that it cannot fill the log or imitate log lines."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ MAX_QUOTED = 64
 
 
 def quoted(text: str) -> str:
-    """Return a caller's text, escaped and shortened for an error message."""
+    """Return a caller's text in quotes, escaped and shortened for an error message."""
     return repr(text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "...")

@@ -1,7 +1,7 @@
 """Reads files again when they change, such as certificates that are renewed while the server runs.
 
-A file that cannot be used is an error at the start. Later it is logged, and the last good content stays in
-use. A separate thread checks the files, so that calls do not wait for a file system.
+At the start, an invalid file is an error. Later, it is logged, and the last valid content stays in use. A
+separate thread checks the files, so that calls do not wait for a file system.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SETTLED_SECONDS = 1.0
 """Time without changes after which files count as complete."""
 
 EMPTY_SECONDS = 5.0
-"""Time without changes if a file is empty or missing: its writer may need time for the first byte."""
+"""Time without changes after which an empty or missing file counts as complete. It is longer, because a
+writer may need time for the first byte."""
 
 Content = TypeVar("Content")
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -36,11 +37,11 @@ class FileError(OctofoldError):
 
 
 class Reread(Generic[Content]):
-    """The content of some files, which are read again when one of them changes.
+    """The content of a group of files. All are read again when one of them changes.
 
     Args:
         paths: the files.
-        read: reads all files, or raises FileError.
+        read: reads all files and returns their content, or raises FileError.
         clock: returns the time in seconds.
 
     Raises:
@@ -56,8 +57,9 @@ class Reread(Generic[Content]):
         self._paths = paths
         self._read = read
         self._clock = clock
-        self._used = self._seen = self._stamp()  # the state of the files when they were read, and seen last
-        self._since = clock()  # when that state was first seen
+        # The state of the files when they were last read, and at the last check.
+        self._used = self._seen = self._stamp()
+        self._since = clock()  # when the state `_seen` was first seen
         self._content = read()
 
     @property
@@ -66,7 +68,7 @@ class Reread(Generic[Content]):
         return self._content
 
     def watch(self, seconds: float = LOOK_SECONDS) -> Self:
-        """Start to check the files in a thread, which ends when this object is no longer used."""
+        """Start a thread that checks the files. It ends when this object is no longer used."""
         threading.Thread(
             target=_watch, args=(weakref.ref(self), seconds), name="watched-files", daemon=True
         ).start()
@@ -87,7 +89,7 @@ class Reread(Generic[Content]):
             _log.error("%s has changed, but cannot be used: %s", names, error)
         else:
             if self._stamp() != stamp:
-                return  # a file is being written; a later check reads all of it
+                return  # a file changed meanwhile; a later check reads it when it is complete
             self._content = content
             _log.info("%s was read again", names)
         self._used = stamp

@@ -18,8 +18,8 @@ def hold_hangups() -> None:
     """Block SIGHUP until `Signals` handles it, also in threads and processes that start later.
 
     Without this, SIGHUP would end a server that is starting and has no handler yet. Threads that already run,
-    such as those of native libraries, still receive SIGHUP. The handler then raises it again in the main
-    thread, where it is blocked. Call this in the main thread.
+    such as those of native libraries, still receive SIGHUP. The handler then raises SIGHUP again in the main
+    thread, where it is blocked. Call this function in the main thread.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     signal.signal(signal.SIGHUP, lambda number, _: signal.raise_signal(number))  # runs in the main thread
@@ -33,7 +33,7 @@ def release_hangups() -> None:
 
 @contextmanager
 def hangups_held() -> Iterator[None]:
-    """Block SIGHUP in processes that start in the block, until their `Signals` handles it."""
+    """Block SIGHUP in processes that are started during the block, until their `Signals` handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield
@@ -44,8 +44,9 @@ def hangups_held() -> Iterator[None]:
 class Signals:
     """Delivers SIGTERM and SIGINT to a thread that waits for them; SIGHUP calls `on_hangup`.
 
-    The signals arrive as bytes on a socket. A `threading.Event` set by a handler would miss a signal between
-    the decision to wait and the wait, because handlers run in the waiting thread, which would be asleep.
+    The signals arrive as bytes on a socket. With a `threading.Event` that a handler sets, a signal could be
+    missed: Python runs handlers in the waiting thread, and a signal that comes just before the thread falls
+    asleep would not wake it.
     """
 
     def __init__(self, on_hangup: Callable[[], None]) -> None:
@@ -58,11 +59,11 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `hold_hangups` has blocked it
 
     def wake(self) -> None:
-        """Wake the waiting thread, as if its time were over; any thread may call this."""
+        """Wake the waiting thread as if its timeout had passed; any thread may call this."""
         self._sender.send(bytes([WAKE]))
 
     def wait(self, timeout_seconds: float = math.inf) -> bool:
-        """Wait for the next signal to stop, and return whether one came."""
+        """Wait for SIGTERM or SIGINT, and return whether one came in time."""
         end = time.monotonic() + timeout_seconds
         while True:
             left = None if timeout_seconds == math.inf else max(0.0, end - time.monotonic())

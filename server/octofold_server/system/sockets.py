@@ -1,4 +1,4 @@
-"""Listening sockets, folders for private ones, port files and the limit on open connections."""
+"""Listening sockets, folders for private sockets, port files, and the limit on open files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import write_text
 
 ENOUGH_FILES = 65_536
-"""Limit of open files that we set if the system allows more, or reports no limit."""
+"""Limit on open files that the server sets if the system allows as many or more."""
 
 OTHER_PARENTS = ("/tmp", "/dev/shm")
-"""Folders for sockets if TMPDIR cannot be used. /dev/shm is memory, which is writable even in a container
-with a read-only file system."""
+"""Parent folders for sockets if TMPDIR cannot be used. /dev/shm is in memory, so it is writable even in a
+container with a read-only file system."""
 
 MAX_FOLDER_BYTES = 90
-"""Maximum length of a folder for sockets: the path of a socket has at most 104 bytes, or 108 on Linux."""
+"""Maximum length of the path of a folder for sockets. The path of a socket has at most 104 bytes, or 108 on
+Linux."""
 
 
 class StartupError(OctofoldError):
@@ -37,28 +38,28 @@ def is_socket(host: str) -> bool:
 
 
 def check_socket(host: str) -> None:
-    """Check that no other server listens on a Unix socket, because gRPC would replace it.
+    """Check that no other server listens on a Unix socket, because gRPC would replace the socket.
 
     Raises:
-        StartupError: another server listens on it.
+        StartupError: another server listens on the socket.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(host.removeprefix("unix:").removeprefix("//"))
-        except OSError:  # no server listens, or gRPC reports what is wrong with the path
+        except OSError:  # no server listens; if the path is wrong, gRPC reports it
             return
     raise StartupError(f"cannot listen on {host}: {os.strerror(errno.EADDRINUSE)}")
 
 
 def address_of(host: str, port: int) -> str:
-    """Return a host and a port as one text; a `unix:` host unchanged."""
+    """Return a host and a port as HOST:PORT, and a `unix:` host unchanged."""
     if is_socket(host):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or address leads only to this machine's loopback, or is one of its sockets."""
+    """Return whether a name or address leads only to this machine's loopback, or is a Unix socket."""
     if is_socket(host):
         return True
     try:
@@ -69,7 +70,7 @@ def is_loopback(host: str) -> bool:
 
 
 def file_limit() -> int:
-    """Raise the limit of open files as far as the system allows, and return it. A connection is one file."""
+    """Raise the limit on open files to at most `ENOUGH_FILES`, and return it. Each connection is a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -83,7 +84,7 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
     Args:
         host: name or address of the host.
         port: port; 0 for a free one.
-        shared: whether other shared sockets may listen, too; the kernel spreads connections over them.
+        shared: whether other sockets may share the port; the kernel spreads connections over them.
 
     Raises:
         StartupError: the server cannot listen on the address; the message gives the reason.
@@ -106,7 +107,7 @@ def listeners_on(
         host: name or address of the host.
         port: port; 0 for a free one.
         shared: as for `listener_on`.
-        resolve: finds the addresses.
+        resolve: returns the addresses of a host, as `socket.getaddrinfo` does.
 
     Raises:
         StartupError: the server cannot listen on an address of this machine, or on no address at all.
@@ -136,8 +137,8 @@ def hold_port(host: str, port: int) -> Iterator[int]:
         StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
-        # Bind exclusively and share only then. Otherwise a second server could share the port, and with
-        # SO_REUSEADDR even an exclusively bound port without a listener.
+        # Bind the port exclusively, and share it only afterwards. Otherwise a second server could share it.
+        # With SO_REUSEADDR, it could even share an exclusively bound port on which nobody listens.
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         yield int(alone.getsockname()[1])
@@ -175,7 +176,7 @@ def socket_folder() -> Iterator[Path]:
     """Make a temporary folder for sockets that only the user of this process can enter; remove it on exit.
 
     Raises:
-        StartupError: no folder can be made whose path is short enough for sockets.
+        StartupError: a folder with a path that is short enough for sockets cannot be made.
     """
     with _new_socket_folder() as folder:
         yield Path(folder)
@@ -196,7 +197,7 @@ def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def port_written(path: Path | None, port: int) -> Iterator[None]:
-    """Write the port to the file at `path`, if any, and remove the file when the block ends.
+    """Write the port to the file at `path`, and remove the file when the block ends; None writes no file.
 
     Raises:
         StartupError: the file cannot be written.

@@ -1,7 +1,6 @@
-"""The server's certificate, and the CA certificates for its clients.
+"""TLS for gRPC and HTTP: allowed versions, the server's certificate, and CA certificates for its clients.
 
-gRPC and HTTP both use them, and use renewed files for new connections within seconds. Both accept TLS 1.2 and
-newer.
+Both accept TLS 1.2 and newer. New connections use renewed files within seconds.
 """
 
 from __future__ import annotations
@@ -17,13 +16,18 @@ from octofold_game.system.files import read_regular
 
 from octofold_server.system.reread import FileError, Reread
 
+MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
+"""The oldest version of TLS that HTTP accepts. It is the default of Python and of gRPC."""
+
 MAX_FILE_BYTES = 1 << 22
 
 ENCRYPTED = re.compile(rb"^(-----BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED)", re.MULTILINE)
-"""Marks of an encrypted key, in PKCS #8 and in OpenSSL's older form."""
+"""Lines that mark an encrypted key: of PKCS #8, and of OpenSSL's older format."""
 
 
 class _Material(NamedTuple):
+    """The content of the files, and a context that uses them."""
+
     key: bytes
     certificate: bytes
     client_ca: bytes | None
@@ -31,7 +35,7 @@ class _Material(NamedTuple):
 
 
 class Tls:
-    """TLS from PEM files; with `client_ca`, clients need a certificate signed by it.
+    """TLS from PEM files. With `client_ca`, clients need a certificate that one of its CAs has signed.
 
     Raises:
         FileError: a file cannot be read or is invalid, or the key does not belong to the certificate.
@@ -54,7 +58,7 @@ class Tls:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Return a context for Python's sockets that uses the newest files for each new connection."""
+        """Return a context for Python's sockets. It uses the newest files for each new connection."""
         context = _server_context()
         self._load_into(context)
 
@@ -65,7 +69,7 @@ class Tls:
         return context
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return a new configuration, or None to keep the last one; gRPC calls it before handshakes."""
+        """Return a new configuration, or None to keep the last one. gRPC calls this before each handshake."""
         newest = self._files.content
         if newest is self._given:
             return None
@@ -74,14 +78,14 @@ class Tls:
 
     def _read(self) -> _Material:
         context = _server_context()
-        self._load_into(context)  # also checks that the files belong together
+        self._load_into(context)  # also checks that the key belongs to the certificate
         client_ca = _content(self._client_ca) if self._client_ca is not None else None
         return _Material(_content(self._key), _content(self._certificate), client_ca, context)
 
     def _load_into(self, context: ssl.SSLContext) -> None:
         for path in (self._certificate, self._key, self._client_ca):
-            if path is not None:  # later errors do not name the file
-                content = _content(path)
+            if path is not None:
+                content = _content(path)  # its errors name the file; those of the context do not
                 if content.startswith(codecs.BOM_UTF8):  # OpenSSL ignores the mark, but gRPC refuses the file
                     raise FileError(f"{path} begins with a byte order mark; save it without one")
                 if ENCRYPTED.search(content):
@@ -102,8 +106,8 @@ class Tls:
 
 def _server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # the default of Python and of gRPC
-    # No session is resumed, because that would admit a client whose certificate is no longer valid.
+    context.minimum_version = MINIMUM_VERSION
+    # Sessions are not resumed, because that would admit a client whose certificate is no longer valid.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     return context

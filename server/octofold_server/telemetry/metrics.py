@@ -1,8 +1,8 @@
-"""Makes the page of metrics: its families, its text, and the sum of several pages.
+"""Makes the page at /metrics: its values, its text, and the sum of the pages of several processes.
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
-use prometheus_client, which appends `_total` to the name of every counter. Triton's names lack it.
+use prometheus_client, because that appends `_total` to the name of every counter, and Triton's names lack it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ _REASONS = {
     "CANCELLED": "CANCELED",
     "INTERNAL": "BACKEND",
 }
-"""Triton's reasons for failure by status code; every other code is OTHER."""
+"""Triton's reasons for failure by status code; every other status code has the reason OTHER."""
 
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
-"""Initial counters of failures. Prometheus would miss the step from 0 if a counter first appeared as 1."""
+"""Counters of failures at the start. Without them, a counter would first appear with the value 1, and
+Prometheus would miss the step from 0 to 1."""
 
 _MAXIMA = {"octofold_ready", "octofold_build_info", "octofold_model_info"}
-"""Metrics whose largest value several processes report: clients only reach processes that are ready."""
+"""Metrics that are not added up over several processes: the largest value counts. One ready process makes the
+server ready, because clients only reach ready processes."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(msgspec.Struct):
-    """All samples of one metric, by the name and the labels on the page."""
+    """One metric with all its samples, by their name and labels as written on the page."""
 
     name: str
     kind: str
@@ -54,7 +56,7 @@ Page = list[Family]
 
 Labels = Mapping[str, str]
 SampleLine = tuple[str, Labels, float]
-"""A sample of a metric: suffix of the name, labels, value."""
+"""One sample of a metric: the suffix of its name, its labels, its value."""
 _Row = tuple[Labels, Snapshot]
 
 
@@ -103,7 +105,7 @@ def summed(pages: Iterable[Page]) -> Page:
 
 
 def counters_of(page: Page) -> Page:
-    """Return the counters and histograms of a page: the part that stays valid after its process has ended."""
+    """Return the counters and histograms of a page, which stay valid after its process has ended."""
     return [family for family in page if family.kind in ("counter", "histogram")]
 
 
@@ -118,7 +120,7 @@ def _triton(rows: list[_Row]) -> Iterator[Family]:
     yield _family(
         "nv_inference_request_failure",
         "counter",
-        "Calls failed, by Triton's reasons",
+        "Failed calls, by Triton's reasons",
         [
             ("", {**labels, "reason": reason}, count)
             for labels, now in rows
@@ -157,7 +159,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
     yield _family(
         "octofold_failures_total",
         "counter",
-        "Calls failed, by status code; without model and version where none was found for the call",
+        "Failed calls, by status code; model and version are empty if the call found no model",
         [
             ("", {**labels, "code": code}, count)
             for labels, codes in counts
@@ -173,7 +175,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
     yield _family(
         "octofold_ended_connections_total",
         "counter",
-        "Connections ended because too many were open, or because they kept gRPC from all other connections",
+        "Connections ended because too many were open, or because they blocked all others in gRPC",
         [("", {}, refusals.connections)],
     )
 
@@ -193,9 +195,14 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
         [("", labels, batcher.waiting) for labels, batcher in served],
     )
     yield _gauge("octofold_open_calls", "Calls in progress, and open streams", open_calls)
-    yield _gauge("octofold_ready", "Whether the server takes calls", int(ready))
+    yield _gauge("octofold_ready", "1 if the server accepts calls, else 0", int(ready))
     build = {"version": installed_version("octofold"), "python": platform.python_version()}
-    yield _family("octofold_build_info", "gauge", "Always 1; the build is in the labels", [("", build, 1)])
+    yield _family(
+        "octofold_build_info",
+        "gauge",
+        "Always 1; labels give the versions of octofold and of Python",
+        [("", build, 1)],
+    )
     infos = [
         {
             "model": known.name,
@@ -208,14 +215,14 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
     yield _family(
         "octofold_model_info",
         "gauge",
-        "Always 1; a version of the repository is in the labels",
+        "Always 1; labels describe a model version of the repository",
         [("", info, 1) for info in infos],
     )
 
 
 def _process() -> Iterator[Family]:
-    """Yield metrics of the process, with the names in Prometheus' own libraries."""
-    yield _gauge("process_threads", "Threads of Python", threading.active_count())
+    """Yield metrics of the process, with the names that Prometheus' own libraries use."""
+    yield _gauge("process_threads", "Python threads", threading.active_count())
     yield _family(
         "process_cpu_seconds_total", "counter", "CPU time, user and system", [("", {}, time.process_time())]
     )

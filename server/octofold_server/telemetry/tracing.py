@@ -1,7 +1,8 @@
 """Makes OpenTelemetry spans of calls: the time in the queue, the batches, and the inference of each batch.
 
 Spans are made when a call is done, from times that the batcher records anyway, so a server without tracing
-has no extra cost. The standard OTEL_* variables configure the exporter. W3C headers name the caller's trace.
+has no extra cost. The standard OTEL_* variables configure the exporter. A caller names its trace in W3C
+headers.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from octofold_server.batching.call import Batch, Call
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
 MAX_BATCHES = 64
-"""Maximum number of batches of a call with spans, which are its first ones. A large call may run in
-thousands."""
+"""Maximum number of batches of a call that get spans: the first ones. A large call may run in thousands of
+batches."""
 
 _log = logging.getLogger(__name__)
 
 
 class _FinishedCall(NamedTuple):
-    """The data for the spans of a call. The call itself would keep its boards and answers in memory."""
+    """The data for the spans of a call, without its boards and answers, which would take memory."""
 
     boards: int
     priority: str
     submitted: float
     batches: list[Batch]
-    error: str | None  # None: the call was answered
+    error: str | None  # None if the call was answered
     at: float
     model: str
     version: str
@@ -55,7 +56,7 @@ class _FinishedCall(NamedTuple):
 
 
 class Tracing:
-    """Makes spans on its own thread, and exports them by OTLP over gRPC in the background."""
+    """Makes spans in a thread of its own, and exports them by OTLP over gRPC in the background."""
 
     def __init__(self) -> None:
         named = "OTEL_SERVICE_NAME" in os.environ
@@ -69,7 +70,9 @@ class Tracing:
         self._thread.start()
 
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
-        """Schedule the spans of a call: `call` contains `queue` and each `batch`, which contains `inference`.
+        """Schedule the spans of a call.
+
+        The span `call` contains `queue` and a `batch` for each of its batches, which contains `inference`.
 
         Args:
             call: the finished call.
@@ -112,8 +115,8 @@ class Tracing:
         while (done := self._done.get()) is not None:
             try:
                 self._make_spans_of(done)
-            except Exception:  # spans of later calls must follow
-                _log.exception("a call has no spans")
+            except Exception:  # the thread must go on with later calls
+                _log.exception("cannot make the spans of a call")
 
     def _make_spans_of(self, done: _FinishedCall) -> None:
         monotonic_to_unix_ns = time.time_ns() - time.monotonic_ns()

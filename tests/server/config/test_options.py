@@ -53,7 +53,7 @@ def test_a_switch_is_a_flag_its_opposite_and_a_variable(
         (
             "versions",
             "newest",
-            "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
+            "all, latest:N, or versions such as 1,3, followed by ;MODEL=... for each model with its own rule",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from octofold_server.system.connections import Connections, by_crowding
+from octofold_server.system.connections import Connections, in_closing_order
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux tells what has arrived")
 
@@ -67,4 +67,4 @@ def test_of_too_many_connections_the_one_that_is_silent_for_longest_of_the_clien
 def test_an_ipv6_client_has_all_addresses_of_its_network() -> None:
     names = ["2001:db8::1", "2001:db8::2", "::ffff:192.0.2.1", "::ffff:192.0.2.2", "fe80::1%lo"]
     heard = [(float(when), (name, 443)) for when, name in enumerate(reversed(names))]
-    assert by_crowding(heard)[0] == ("2001:db8::2", 443)
+    assert in_closing_order(heard)[0] == ("2001:db8::2", 443)
