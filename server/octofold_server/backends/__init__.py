@@ -1,6 +1,6 @@
-"""The backends, which compute moves: a small interface, and onnxruntime behind it."""
+"""The backends, which compute moves: their interface, networks with onnxruntime, and players that search."""
 
 import os
 
-# onnxruntime reports the models that it loads to Microsoft unless this is set before it is loaded.
+# Unless this variable is set before onnxruntime is loaded, it reports the loaded models to Microsoft.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -1,8 +1,8 @@
 """The interface between the batcher and the computation of moves.
 
-A backend takes boards and the names of the wanted outputs, and returns answers. A model has several backends,
-its lanes, which run at the same time, each in its own thread. Implementations: `onnx_backend` for networks,
-and `players` for searches.
+A backend takes boards and the names of the requested outputs, and returns answers. A model has several
+backends, its lanes. They run at the same time, each in its own thread. Implementations: `onnx_backend` for
+networks, and `players` for searches.
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ from octofold_game.errors import OctofoldError
 NO_LIMITS = Limits()
 
 MOVE_ALONE: frozenset[str] = frozenset()
-"""The outputs of a call that requests only moves."""
+"""The requested outputs of a call for moves alone: none in addition to the move."""
 
 NETWORK_OUTPUTS = frozenset(tensor.name for tensor in OUTPUTS) - {MOVE.name}
 """The outputs of every network in addition to moves."""
 
 
 class RequestedOutputs(NamedTuple):
-    """The outputs that the calls of a batch ask for, and the limits of its searches."""
+    """The outputs that the calls of a batch request, and the limits of its searches."""
 
     outputs: frozenset[str] = MOVE_ALONE
     """Names of outputs in `octofold_game.contract.graph`. The move is always answered."""
     limits: Limits = NO_LIMITS
-    """Limits for searches. A network ignores them, because its batches are short."""
+    """Limits of searches. Networks ignore them, because their batches are short."""
     running: NDArray[np.intp] | None = None
-    """Indices of the boards that need a search, in order; None if they are not known. Networks ignore it."""
+    """Indices of the boards whose games are not over, in order; None if they are not known. Only searches use
+    them."""
 
 
 EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
-"""Every output of a network, without limits."""
+"""A request for every output of a network, without limits."""
 
 
 UNFINISHED = -2
-"""Stands for a move if the limits did not allow a search one move deep."""
+"""The value in place of a move if the limits did not allow a search one move deep."""
 
 
 class Moves(NamedTuple):
     """The answers of a backend for N boards.
 
-    An output is None if the model lacks it, and may be None if it was not requested.
+    An output is None if the model does not have it, and may be None if it was not requested.
     """
 
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
     probabilities: NDArray[np.float32] | None = None  # [N, 4]
     votes: NDArray[np.uint8] | None = None  # [N, 4]
     legal: NDArray[np.bool_] | None = None  # [N, 4]
-    values: NDArray[np.float32] | None = None  # [N, 4], as the next two in `octofold_game.contract.searches`
+    # `octofold_game.contract.searches.SearchResult` explains the next three.
+    values: NDArray[np.float32] | None = None  # [N, 4]
     depth: NDArray[np.uint8] | None = None  # [N]
     positions: NDArray[np.int64] | None = None  # [N]
     value: NDArray[np.float32] | None = None  # [N], of a value head
@@ -68,7 +70,7 @@ class Moves(NamedTuple):
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
-        """Return the answers for the boards of all parts, in order: the outputs that all of them have."""
+        """Concatenate the answers of all parts in order. An output is None if one of the parts lacks it."""
         if len(parts) == 1:
             return parts[0]
         return Moves(*map(_joined, zip(*parts, strict=True)))
@@ -84,10 +86,10 @@ class BackendError(OctofoldError):
 
 
 class Backend(Protocol):
-    """One lane of a model, called only by its own thread."""
+    """One lane of a model. Only the thread of the lane calls it."""
 
     def warm_up(self) -> None:
-        """Do the one-time work of a first run, so that no caller waits for it.
+        """Do the work that only a first run needs, so that no caller waits for it.
 
         Raises:
             BackendError: the backend cannot run.
@@ -95,18 +97,18 @@ class Backend(Protocol):
         ...
 
     def batch_seconds(self, boards: int, /) -> float:
-        """Measure the CPU seconds of a batch of this many boards in its thread; 0 if it runs elsewhere."""
+        """Measure the CPU seconds of a batch of this many boards. Return 0 if they cannot be measured."""
         ...
 
     @property
     def in_stages(self) -> bool:
-        """Whether moves alone take two runs: the second is for boards that the first left undecided."""
+        """Whether a batch for moves alone has two stages, the second only for boards still undecided."""
         ...
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:
         """Return the answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        By default, all outputs are requested. When the time of a search is over, it answers only the first
+        By default, all outputs are requested. A search that reaches its time limit answers only the first
         boards, at least one. The answer belongs to the caller; no later run changes it.
         """
         ...
@@ -118,10 +120,10 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Layout:
-    """The use of a device by one model."""
+    """How a model uses a device: batch size, lanes and threads."""
 
     device: str
-    """cpu or cuda."""
+    """Device that runs the model: cpu or cuda."""
     max_batch_size: int
     """Maximum boards in a batch."""
     lanes: int
@@ -133,6 +135,6 @@ class Layout:
 
 
 BackendFactory = Callable[[bytes, Layout, Tensors, bytes | None], Sequence[Backend]]
-"""A function that makes the lanes of a model. Its arguments: the bytes of the model file, the layout, the
+"""A function that makes the lanes of a model. Its arguments are the bytes of the model file, the layout, the
 tensors that the file refers to, and the bytes of the graph for moves alone, or None. It raises BackendError
-if it cannot make them."""
+if the lanes cannot be made."""

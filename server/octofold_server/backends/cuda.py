@@ -1,7 +1,7 @@
-"""Checks whether models can run on a GPU of this machine, and explains why not.
+"""Checks whether models can run on a GPU of this machine, and finds the reason if they cannot.
 
 onnxruntime loads CUDA when a session first needs it. If that fails, onnxruntime continues on the CPU, and
-gives the reason only in two long lines on standard error. Therefore a small session is tried first.
+gives the reason only in two long lines on standard error. Therefore this module first tries a small session.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ IDENTITY = (
     b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02'
     b"\x08\x01b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
 )
-"""The bytes of an ONNX model that computes y = x for one float. The server does not install the package onnx,
-which could write it."""
+"""The bytes of an ONNX model that computes y = x for one float. The package onnx could write the model, but
+the server does not need that package otherwise."""
 
 
 def why_no_cuda() -> str | None:
-    """Return in one line why models cannot run on a GPU; None if they can."""
+    """Return the reason why models cannot run on a GPU, in one line; None if they can."""
     if not has_gpu_build():
         return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu uses the build for GPUs"
     return why_unusable(CUDA)
@@ -42,7 +42,7 @@ def has_gpu_build() -> bool:
 
 
 def why_unusable(provider: str) -> str | None:
-    """Try an execution provider; return in one line why a session cannot use it, or None if it can."""
+    """Try an execution provider, and return why a session cannot use it, in one line; None if it can."""
     preload()
     with tempfile.TemporaryFile() as file:
         try:
@@ -81,8 +81,8 @@ def reason_in(output: str) -> str:
 def preload() -> None:
     """Load CUDA and cuDNN from the wheels beside onnxruntime, before a session needs them.
 
-    The dynamic loader does not search their folders. onnxruntime prints missing libraries; this output is
-    discarded, and `why_no_cuda` reports the problem if the user needs a GPU.
+    The dynamic loader does not search the folders of these wheels. onnxruntime prints the names of missing
+    libraries; this output is discarded, because `why_no_cuda` reports the problem if the user needs a GPU.
     """
     load = getattr(onnxruntime, "preload_dlls", None)
     if load is not None and has_gpu_build():

@@ -37,19 +37,20 @@ EXAMPLES = np.array(
     ],
     dtype=np.uint8,
 )
-"""Boards for the warm-up: four with a single legal move each, one with all four moves, and one with none.
-Every model accepts their tiles."""
+"""Boards for the warm-up: four with a single legal move, one with four legal moves, and one with none. Every
+model accepts their tiles."""
 
 TIMED_RUNS = 3
-"""Number of measurements; the minimum counts, because disturbances only increase a time."""
+"""Number of measurements. The minimum counts, because disturbances only make a run slower."""
 
-MAX_SUM_ERROR = 0.01  # of probabilities in fp16
+MAX_SUM_ERROR = 0.01
+"""Maximum difference between a sum of probabilities and 1; fp16 is that inexact."""
 
 WARM_BOARDS = 32
 """Largest batch of the warm-up on a CPU."""
 
 MOVES = RequestedOutputs()
-"""The request of most calls: moves alone."""
+"""A request for moves alone, as most calls make it."""
 
 
 def onnx_lanes(
@@ -62,17 +63,17 @@ def onnx_lanes(
     """Return the lanes of a model.
 
     On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
-    threads of its own and runs in those of the lanes. Two of these lanes answer more boards than one session
-    with two threads, which wait for each other at every operator. Lanes of several threads and lanes on a GPU
-    have one session each. On a CPU, all lanes share compact tables.
+    threads of its own and runs in those of the lanes. Two such lanes answer more boards than one session with
+    two threads, because these threads wait for each other at every operator. Each lane of several threads and
+    each lane on a GPU has its own session. On a CPU, all lanes share compact tables.
 
     Args:
         model: the graph.
-        layout: the use of the device.
+        layout: batch size, lanes and threads.
         tensors: the tensors that the graph refers to, by name.
-        moves: the graph for moves alone, which a CPU runs; None if there is none.
-        shared: folder in which the processes of a service share compact tables; None if there is only this
-            one.
+        moves: the graph for moves alone, used only on a CPU; None if there is none.
+        shared: folder in which the processes of a service share compact tables; None if there is only one
+            process.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -96,8 +97,8 @@ class OnnxBackend:
     """
 
     run: Callable[..., Moves]
-    """A function of boards [N, 16] uint8 and `RequestedOutputs` that returns `Moves`; onnxruntime may raise
-    any exception."""
+    """A function that takes boards [N, 16] uint8 and `RequestedOutputs`, and returns `Moves`. onnxruntime may
+    raise any exception."""
 
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
         on_host = isinstance(sessions, HostSessions)
@@ -115,7 +116,7 @@ class OnnxBackend:
         self.run = self._batches.run
 
     def warm_up(self) -> None:
-        """Run every batch size once, so that no caller waits for a first run, and check the answers.
+        """Run a batch of every size, so that no caller waits for a first run, and check the answers.
 
         Raises:
             GraphError: a run failed, or its answers are wrong.
@@ -131,7 +132,7 @@ class OnnxBackend:
             _check_answers(boards, moves)
 
     def batch_seconds(self, boards: int) -> float:
-        """Measure the CPU time of a batch, which other work on the machine hardly changes."""
+        """Measure the CPU seconds of a batch. Other work on the machine hardly changes them."""
         if isinstance(self._batches, DeviceBatches):
             return 0.0
         batch = np.resize(EXAMPLES, (boards, 16))
@@ -144,7 +145,7 @@ class OnnxBackend:
 
 
 class DeviceBatches:
-    """Runs batches on a GPU, each padded to the next size. Each size has its own memory."""
+    """Runs batches on a GPU, each padded to the next of a few sizes. Each size has its own memory."""
 
     def __init__(self, session: onnxruntime.InferenceSession, sizes: Sequence[int]) -> None:
         self._session = session
@@ -152,7 +153,7 @@ class DeviceBatches:
         self._bound: dict[int, DeviceBatch] = {}
 
     def run(self, boards: NDArray[np.uint8], _requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return all answers for the boards."""
+        """Return all outputs for the boards."""
         size = next(size for size in self._sizes if size >= len(boards))
         if size not in self._bound:
             self._bound[size] = DeviceBatch(self._session, size, "cuda")
@@ -160,11 +161,11 @@ class DeviceBatches:
 
 
 class DeviceBatch:
-    """Memory at fixed addresses on the GPU, which a recorded CUDA graph requires."""
+    """Memory for batches of one size, at fixed addresses on the GPU, as a recorded CUDA graph requires."""
 
     def __init__(self, session: onnxruntime.InferenceSession, size: int, device: str) -> None:
         self._session = session
-        self._host = np.zeros((size, 16), np.uint8)  # the rows after a short batch keep their old content
+        self._host = np.zeros((size, 16), np.uint8)  # a shorter batch leaves the last rows unchanged
         self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, device, 0)
         self._outputs = {
             tensor.name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
@@ -180,7 +181,7 @@ class DeviceBatch:
         self._options.add_run_config_entry("gpu_graph_id", str(size))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """Return the answers for at most as many boards as the memory holds."""
+        """Return all outputs for the boards, at most `size`."""
         self._host[: len(boards)] = boards
         self._boards.update_inplace(self._host)
         self._session.run_with_iobinding(self._binding, self._options)
@@ -188,16 +189,16 @@ class DeviceBatch:
 
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
-    """Return the sizes for warm-up and padding: the powers of two below `largest`, and `largest`."""
+    """Return the batch sizes for warm-up and padding: the powers of two below `largest`, and `largest`."""
     return (*(1 << power for power in range((largest - 1).bit_length())), largest)
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """Return a session that records the work of the GPU, if every node of the graph runs on the GPU."""
+    """Return a session that records the GPU's work, or one that does not if a node must run on the CPU."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
-        _log.info("the work on the GPU cannot be recorded: %s", error)
+        _log.info("cannot record the model as a CUDA graph: %s", error)
         return new_session(model, layout, tensors)
 
 
@@ -218,7 +219,7 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
                 f"the answer to {where} has the legal moves {np.flatnonzero(claimed).tolist()}; "
                 f"legal moves: {allowed}"
             )
-        total = probabilities.sum()  # 0 where no move is legal
+        total = probabilities.sum()  # 0 if no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
             raise GraphError(f"the answer to {where} has the probabilities {probabilities.tolist()}")
 
@@ -236,29 +237,34 @@ FEWEST_IN_STAGES = 4
 save."""
 
 LARGEST_KEPT = 128
-"""Maximum size of a batch whose binding is kept. For larger batches, a new binding costs almost nothing."""
+"""Maximum size of a batch whose binding is kept. For a larger batch, the time for a new binding is
+negligible."""
 
 
 @dataclass(frozen=True)
 class HostSessions:
-    """The sessions of a model."""
+    """The sessions of a model on a CPU."""
 
     full: onnxruntime.InferenceSession
-    """Answers all outputs."""
+    """The session that computes all outputs."""
     moves: onnxruntime.InferenceSession | None
-    """Answers moves alone, in less time; None if there is no graph for them."""
+    """The session that computes moves alone, in less time; None if the model has no graph for moves alone."""
     tables: Tables
-    """Compact tables that both sessions take as inputs."""
+    """The compact tables that both sessions take as inputs."""
 
     @classmethod
     def of(
         cls, model: bytes, alone: bytes | None, layout: Layout, tensors: Tensors, tables: Tables
     ) -> HostSessions:
-        """Make the sessions of the full graph and of the graph for moves alone; raises as `new_session`."""
+        """Make the sessions of the full graph and of the graph for moves alone.
+
+        Raises:
+            GraphError: onnxruntime cannot run a graph, or a graph breaks the contract.
+        """
         full = new_session(model, layout, tensors)
         moves = None if alone is None else new_session(alone, layout, NO_TENSORS, outputs=(MOVE,))
-        with suppress(AttributeError, OSError):  # not glibc
-            # Returns the memory that onnxruntime used to unpack tables.
+        with suppress(AttributeError, OSError):  # the C library is not glibc
+            # Give the memory in which onnxruntime unpacked tables back to the system.
             ctypes.CDLL(None).malloc_trim(0)
         return cls(full, moves, tables)
 
@@ -285,7 +291,7 @@ class HostBatches:
         return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
-        """Bind the first `size` rows of the memory and the first `outputs` of `OUTPUTS` to a session."""
+        """Bind the first `size` rows of the memory to a session, for the first `outputs` of `OUTPUTS`."""
         binding = self._bindings.get((size, outputs))
         if binding is None:
             binding = session.io_binding()

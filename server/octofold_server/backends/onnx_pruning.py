@@ -8,7 +8,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 
 def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
-    """Remove all outputs except these, and the nodes and initializers that only the removed ones need."""
+    """Remove all outputs except those in `names`, and the nodes and initializers that are then not needed."""
     kept = [each for each in graph.output if each.name in names]
     del graph.output[:]
     graph.output.extend(kept)
@@ -16,7 +16,7 @@ def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
 
 
 def prune(graph: onnx.Graph) -> None:
-    """Remove nodes and initializers that no output needs."""
+    """Remove the nodes and initializers that no output of the graph needs."""
     needed = ancestors(graph.node, [each.name for each in graph.output])
     nodes = [node for node in graph.node if needed.intersection(node.output)]
     initializers = [each for each in graph.initializer if each.name in needed]
@@ -26,7 +26,12 @@ def prune(graph: onnx.Graph) -> None:
 
 
 def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
-    """Return the tensors and all tensors that they are computed from; `nodes` are in order of execution."""
+    """Return the tensors, and all tensors that they are computed from.
+
+    Args:
+        nodes: the nodes of the graph in order of execution.
+        tensors: names of tensors.
+    """
     needed = set(tensors)
     for node in reversed(nodes):
         if needed.intersection(node.output):
@@ -35,7 +40,7 @@ def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
 
 
 def _reads(node: onnx.Node) -> Iterator[str]:
-    """Yield the tensors that a node and the graphs inside it read."""
+    """Yield the names of the tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):

@@ -1,6 +1,6 @@
 """Makes onnxruntime sessions of an exported graph, and checks the graph against the contract.
 
-All options of onnxruntime are here.
+This module sets all options of onnxruntime.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TYPES = {"float32": "float"}
 """onnxruntime's names of element types that differ from numpy's."""
 
 APPENDED_VIEWS = "octofold_views"
-"""The output that `octofold_server.backends.onnx_views` appends to a graph. Graphs may have an inner tensor
-that is named `views`."""
+"""The output that `octofold_server.backends.onnx_views` appends to a graph. It is not called `views`, because
+that may be the name of a tensor inside the graph."""
 
 
 class GraphError(BackendError):
@@ -34,8 +34,12 @@ class GraphError(BackendError):
 def with_weights(alone: bytes, model: bytes) -> bytes:
     """Return the graph for moves alone with the initializers of the full graph.
 
+    Args:
+        alone: the graph for moves alone, which refers to initializers of the full graph.
+        model: the full graph.
+
     Raises:
-        GraphError: one of the two is not an ONNX graph.
+        GraphError: one of the graphs is not an ONNX graph.
     """
     try:
         whole = onnx.Model.FromString(alone)
@@ -53,15 +57,15 @@ def new_session(
     capture: bool = False,
     outputs: Sequence[Tensor] = OUTPUTS,
 ) -> onnxruntime.InferenceSession:
-    """Make a session of a graph and the tensors that it refers to by name. No path is followed.
+    """Make a session of a graph and the tensors that it refers to by name.
 
-    The session copies the graph and the tensors.
+    The session copies the graph and the tensors. It reads no file, even if the graph contains paths.
 
     Args:
         model: the graph.
         layout: the device and the threads.
         tensors: the tensors by name.
-        capture: record the work of the GPU for each shape and replay it ("CUDA graphs" in onnxruntime's
+        capture: whether to record the GPU's work for each shape and replay it ("CUDA graphs" in onnxruntime's
             documentation). Every node of the graph must run on the GPU.
         outputs: the outputs that the graph must have.
 
@@ -69,11 +73,11 @@ def new_session(
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # important messages arrive as exceptions
+    options.log_severity_level = 4  # important messages are raised as exceptions, too
     options.intra_op_num_threads = layout.threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Paths of tensors in the graph are looked up below a file, where nothing can exist.
+    # The paths of tensors in the graph are relative to this "folder". It is a file, so none of them exists.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
     options.add_external_initializers(list(tensors), values)
@@ -82,10 +86,10 @@ def new_session(
         preload()
         wanted = gpu_providers(capture=capture)
     elif layout.half:
-        # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
+        # With layout optimizations, onnxruntime 1.31 crashes on a CPU for some float16 graphs.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     try:
-        # Without its fallback: a failure on the GPU is an error. It must not run on the CPU silently.
+        # Without the fallback, a failure on the GPU is an error. The graph must not run on the CPU silently.
         session = onnxruntime.InferenceSession(
             model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
         )
@@ -103,9 +107,10 @@ def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
     """Return the execution provider for a GPU, and its options."""
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
-        "use_tf32": 0,  # it would round the factors of float32 products to 10 bits
+        "use_tf32": 0,  # TF32 would round the factors of float32 products to 10 bits
         "enable_cuda_graph": int(capture),
-        "arena_extend_strategy": "kSameAsRequested",  # the warm-up uses all shapes
+        # No spare memory: the warm-up runs all shapes, so later runs need no more.
+        "arena_extend_strategy": "kSameAsRequested",
     }
     return [("CUDAExecutionProvider", cuda)]
 
@@ -122,7 +127,7 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
                 VIEWS.name,
                 VALUE.name,
                 APPENDED_VIEWS,
-            } - contract.keys():  # calls do not use additional outputs
+            } - contract.keys():  # a graph may have these outputs; this session does not use them
                 found.pop(optional, None)
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):

@@ -24,7 +24,8 @@ from octofold_server.backends.onnx_session import GraphError, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
 _OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` named `value`. Most graphs have none, and need not be parsed."""
+"""The start of a `ValueInfoProto` named `value`. A graph without these bytes lacks the output and need not be
+parsed."""
 
 
 def network_lanes(
@@ -34,7 +35,9 @@ def network_lanes(
     moves: bytes | None = None,
     shared: Path | None = None,
 ) -> Sequence[Backend]:
-    """Return the lanes of a model, as `onnx_backend.onnx_lanes`; they also answer `value` if the graph does.
+    """Return the lanes of a model, which also compute `value` if the graph has this output.
+
+    The arguments are those of `onnx_backend.onnx_lanes`.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -47,7 +50,7 @@ def network_lanes(
 
 
 def _without_value(model: bytes) -> bytes | None:
-    """Return the graph without `value` and the nodes that only `value` needs; None if it has no `value`."""
+    """Return the graph without the output `value` and what only `value` needs; None if it has no `value`."""
     if _OUTPUT.search(model) is None:
         return None
     parsed = onnx.Model.FromString(model)
@@ -59,7 +62,7 @@ def _without_value(model: bytes) -> bytes | None:
 
 
 class ValueBackend:
-    """A lane, and the session that all lanes of the model share for values."""
+    """A lane of a model with a value head, with a session for values that all its lanes share."""
 
     def __init__(self, lane: Backend, whole: onnxruntime.InferenceSession) -> None:
         self._lane = lane
@@ -73,7 +76,7 @@ class ValueBackend:
         return Moves(move, probabilities, votes, legal, value=value)
 
     def warm_up(self) -> None:
-        """Run the lane and the session once, and check their answers.
+        """Warm up the lane, run the session for values once, and check the answers.
 
         Raises:
             GraphError: a run failed, or its answers are wrong.
@@ -84,15 +87,18 @@ class ValueBackend:
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise GraphError(f"the output {VALUE.name!r} failed: {first_line(error)}") from error
         if answer.value is None or answer.value.shape != (len(EXAMPLES),):
-            raise GraphError(f"the output {VALUE.name!r} is not one number for each board")
+            raise GraphError(f"the output {VALUE.name!r} must contain one number for each board")
         if answer.value.dtype != VALUE.dtype or not np.isfinite(answer.value).all():
-            raise GraphError(f"the output {VALUE.name!r} holds {answer.value.dtype} {answer.value.tolist()}")
+            raise GraphError(
+                f"the output {VALUE.name!r} must contain finite numbers of type {VALUE.dtype}, got "
+                f"{answer.value.dtype} {answer.value.tolist()}"
+            )
 
     @property
     def in_stages(self) -> bool:
-        """See `Backend.in_stages`."""
+        """Whether a batch for moves alone has two stages, as `Backend.in_stages`."""
         return self._lane.in_stages
 
     def batch_seconds(self, boards: int) -> float:
-        """Measure a batch of the lane, as `Backend.batch_seconds`."""
+        """Measure the CPU seconds of a batch of the lane, as `Backend.batch_seconds`."""
         return self._lane.batch_seconds(boards)

@@ -1,8 +1,8 @@
-"""Computes the probabilities of each view of a board, to show how a model decides.
+"""Computes the probabilities of moves in each view of a board, to show how a model decides.
 
-The contract allows a graph to have the output `views`. Most graphs have only a tensor from which it can be
-computed, so this module appends an output to them. Concatenating two serialized protobuf messages merges
-them: a few bytes after the file add nodes and an output to its graph.
+The contract allows a graph to have the output `views`. Most graphs have only a tensor from which `views` can
+be computed. This module appends an output to them: concatenating two serialized protobuf messages merges
+them, so a few bytes after the file add nodes and an output to its graph.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ PROBABILITIES = "view_probabilities"
 """The name of the tensor [N, V, 4] with the probabilities of a policy network in exported graphs."""
 
 SCORES = "legal_scores"
-"""The name of the tensor [N, V, 4] with logits or points in exported graphs; illegal moves are hugely
-negative."""
+"""The name of the tensor [N, V, 4] with logits or points in exported graphs; illegal moves have very low
+numbers."""
 
-_FLOAT = 1  # in an ONNX file
+_FLOAT = 1
+"""The number of the element type float32 in an ONNX file."""
 
 _OUTPUT = re.compile(rb"\x0a\x05" + VIEWS.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` named `views`. Making a session to look for it would take seconds for a
-large model."""
+"""The start of a `ValueInfoProto` named `views`. Searching for these bytes is faster than making a session,
+which takes seconds for a large model."""
 
 
 class NoViews(BackendError):
@@ -38,7 +39,7 @@ class NoViews(BackendError):
 
 
 class ViewsSession:
-    """A session that computes each view's probabilities of a board's own moves.
+    """A session that computes the probabilities of each view, as probabilities of the board's own moves.
 
     Args:
         model: the graph.
@@ -47,13 +48,13 @@ class ViewsSession:
         temperature: temperature of the softmax over points, for a network that rates moves in points.
 
     Raises:
-        NoViews: the graph has no tensor for the probabilities.
+        NoViews: the graph has no tensor from which the probabilities can be computed.
         GraphError: onnxruntime cannot run the graph.
     """
 
     def __init__(self, model: bytes, layout: Layout, tensors: Tensors, temperature: float) -> None:
         self._views = VIEWS.name
-        model, self._tables = without_tables(model, None)  # the lanes have them already
+        model, self._tables = without_tables(model, None)  # reuses the tables of the lanes
         if _OUTPUT.search(model) is None:
             self._views = APPENDED_VIEWS
             model += appended_views(model, temperature)
@@ -76,7 +77,7 @@ def appended_views(model: bytes, temperature: float) -> bytes:
     """Return bytes that add the output `APPENDED_VIEWS` to a graph when they are appended to its file.
 
     Raises:
-        NoViews: the graph has no tensor for it.
+        NoViews: the graph has no tensor from which the output can be computed.
     """
     graph = onnx.Graph()
     if PROBABILITIES.encode() in model:

@@ -1,7 +1,7 @@
 """The backend of players: finds the kinds that packages offer by entry points, and searches with them.
 
-The server imports no player. It loads an entry point when it loads a version of that kind. The operator
-decides which kinds may run; a card can only name one of them.
+The server imports no player. It loads the entry point of a kind when it loads a model version of that kind.
+The operator decides which kinds may run; a card can only name one of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Kinds:
     """The kinds of players that may run.
 
     Args:
-        named: names of the allowed kinds; None for the kinds of this distribution.
+        named: names of the allowed kinds; None for the kinds of the distribution `octofold`.
 
     Attributes:
-        are_named: whether the operator named them.
+        are_named: whether the operator named the kinds.
 
     Raises:
-        BackendError: no package has one of the named kinds, or its players cannot be served.
+        BackendError: a named kind is in no installed package, or its players cannot be served.
     """
 
     def __init__(self, named: Collection[str] | None) -> None:
@@ -69,9 +69,9 @@ class Kinds:
         """Make the search that a card describes.
 
         Args:
-            player: the description.
-            files: the content of its files by name.
-            cores: number of cores that a call of the search may use.
+            player: the description in the card.
+            files: the content of the player's files, by name.
+            cores: number of CPU cores that one search may use.
 
         Raises:
             BackendError: the kind is not allowed or cannot be served here, or its options or files are wrong.
@@ -101,20 +101,20 @@ class Kinds:
 
 
 class PlayerBackend:
-    """A lane that searches. Several lanes share one search.
+    """A lane of a player.
 
     Args:
-        search: the search.
+        search: the search of the player, which all its lanes share.
     """
 
     def __init__(self, search: Search) -> None:
         self._search = search
 
     def warm_up(self) -> None:
-        """Compile and load everything that a search needs, so that no caller waits for it; check some moves.
+        """Compile and load everything that a search needs, so that no caller waits, and check some moves.
 
         Raises:
-            BackendError: the player fails, or makes a move that is not legal.
+            BackendError: the player fails, or makes an illegal move.
         """
         try:
             self._search.prepare()
@@ -128,13 +128,13 @@ class PlayerBackend:
     in_stages = False
 
     def batch_seconds(self, _boards: int) -> float:
-        """Return 0, because the batcher derives the size of a batch from the time of earlier batches."""
+        """Return 0: for players, the batcher derives the size of a batch from the time of earlier batches."""
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return the answers for boards [N, 16]; `UNFINISHED` for a board without a finished search.
+        """Return the answers for boards [N, 16]; the move is `UNFINISHED` if its search did not finish.
 
-        The last boards have no answer if the time of the batch was over before their search.
+        If the batch reaches its time limit, the last boards have no answers.
         """
         found = self._find(boards, requested)
         moves, legal = found.moves, None
@@ -146,7 +146,7 @@ class PlayerBackend:
         return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
 
     def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
-        """Search the boards that are not over; they have all of the time of the search."""
+        """Search only the boards whose games are not over, so that they get all of the batch's time."""
         if requested.running is None:
             return self._search.find(boards, requested.limits)
         count, running = len(boards), requested.running
@@ -167,7 +167,7 @@ class PlayerBackend:
 
 
 def _can_be_served(point: EntryPoint) -> bool | None:
-    """Return whether players of a kind can be served; None if a package that it needs is missing."""
+    """Return whether players of a kind can be served; None if a package that the kind needs is missing."""
     try:
         return hasattr(point.load(), "served")
     except ImportError:

@@ -116,7 +116,7 @@ def in_closing_order(arrivals: Iterable[tuple[float, Peer]]) -> list[Peer]:
 
 
 def _client(name: str) -> bytes:
-    """Return a client's IPv4 address, or the first 64 bits of IPv6, because a client may own the other bits."""
+    """Return a client's IPv4 address, or the first 64 bits of IPv6, because a client may own all the rest."""
     address = ip_address(name)
     is_mapped = address.version == 6 and address.ipv4_mapped
     return address.packed if address.version == 4 or is_mapped else address.packed[:8]
