@@ -1,1 +1,1 @@
-"""Connections and calls over HTTP, and checks of browsers' requests."""
+"""The HTTP server: its connections and calls, its probes, and checks of requests from browsers."""

@@ -20,10 +20,10 @@ from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import TRACE_HEADERS, Request
 
 REQUEST_ID = "X-Request-Id"
-"""The header for the request id: a caller may send one, and a failed call returns it."""
+"""The header for the request id: a caller may send one, and the reply to a failed call contains it."""
 
 CLIENT_LEFT = 499
-"""The status that proxies log if the client leaves; it is not standard."""
+"""The status that proxies log if the client has left; it is not standard."""
 
 HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -42,7 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Route(NamedTuple):
-    """A method and a path, the handler of their requests, and the right that a request requires."""
+    """A method and a path, the handler for their requests, and the right that a request needs."""
 
     method: str
     path: str
@@ -59,10 +59,11 @@ class Failure(NamedTuple):
 
 
 def submit(admission: Admission, http: web.Request, request: Request) -> PendingCall:
-    """Submit a call, and return it as a future to await at once.
+    """Submit a call, and return it as a future.
 
-    Keep no other reference to it. The error of a call holds the frame that awaits it. If that frame held the
-    future, which holds the error, the boards would stay in memory until the garbage collector runs.
+    Await the future at once, and keep no other reference to it. The error of a call refers to the frame that
+    awaits the call. If that frame also referred to the future, which refers to the error, the boards would
+    stay in memory until the garbage collector runs.
 
     Raises:
         OctofoldError: as in `Admission.submit`.
@@ -73,9 +74,9 @@ def submit(admission: Admission, http: web.Request, request: Request) -> Pending
 
 
 class PendingCall(asyncio.Future[AcceptedCall]):
-    """A future for a call: its result is the answered call, and its exception the error of the call.
+    """A future for a call: its result is the answered call, and its exception is the error of the call.
 
-    A client that leaves cancels it, and thereby the call.
+    If the client leaves, the future is cancelled, which cancels the call.
 
     Args:
         http: the request over HTTP.
@@ -92,8 +93,8 @@ class PendingCall(asyncio.Future[AcceptedCall]):
         self.headers = [(name, http.headers[name]) for name in TRACE_HEADERS if name in http.headers]
 
     def finish(self, calls: Sequence[AcceptedCall]) -> None:
-        """Take the finished call, on any thread."""
-        with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
+        """Settle the future with the finished call; any thread may call this."""
+        with suppress(RuntimeError):  # the event loop has ended, so no request waits
             self.get_loop().call_soon_threadsafe(self._settle, calls[0])
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -116,7 +117,7 @@ def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Fai
     Args:
         http: the request.
         error: the exception of its handler.
-        id_in_body: the request id, if the body contains one; empty otherwise.
+        id_in_body: the request id in the body; empty if there is none.
     """
     request_id = usable_request_id(id_in_body or http.headers.get(REQUEST_ID))
     status = failure_status(error, f"{http.method} {http.rel_url.raw_path}", request_id, http.remote or "")

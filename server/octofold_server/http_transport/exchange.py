@@ -1,7 +1,4 @@
-"""Reads bodies and sends replies: the parts of an HTTP exchange that depend on the client's speed.
-
-Each has a time limit.
-"""
+"""Reads bodies and sends replies, with time limits, because both depend on the client's speed."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
-"""A body that has been arriving for this long makes room even for other requests of its own client."""
+"""Time after which an arriving body may be ended to make room even for a request of the same client."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
-"""Application key: the time limit for a client to read a reply."""
+"""Application key: seconds that a client may take to read a reply."""
 
 IS_LEAVING: web.AppKey[Callable[[], bool]] = web.AppKey("is_leaving")
-"""Application key: returns whether clients should use another server."""
+"""Application key: a function that returns whether clients should use another server."""
 
 
 class Arrival:
@@ -32,11 +29,11 @@ class Arrival:
 
     Attributes:
         client: the address of the client.
-        connection: the name of the connection, for the budget.
+        connection: the name of the connection in the budget.
         transport: the connection; None if it is closed.
-        limit: the time limit; rescheduled to end the body early.
-        began: the `time.monotonic` time at which the headers had arrived.
-        taken: number of bytes counted against the budget.
+        limit: the time limit, which is rescheduled to end the body early.
+        began: time at which the headers had arrived, in seconds of `time.monotonic`.
+        taken: number of bytes that count against the budget.
         ended: whether the body was ended to make room for others.
     """
 
@@ -54,33 +51,33 @@ class Bodies:
     """Reads the bodies of requests.
 
     Args:
-        budget: the budget for bytes; a body takes the bytes that have arrived, not those announced.
+        budget: the budget for bytes. A body takes the bytes that have arrived, not those that were announced.
         seconds: time limit for a body to arrive.
-        refusals: counts the bodies that make room for others.
+        refusals: counts the bodies that are ended to make room for others.
     """
 
     def __init__(self, budget: ByteBudget, seconds: float, refusals: Refusals) -> None:
         self._budget = budget
         self._seconds = seconds
         self._refusals = refusals
-        self._arriving: dict[Arrival, None] = {}  # silent for longest first
+        self._arriving: dict[Arrival, None] = {}  # begins with the one that has been silent for longest
 
     @asynccontextmanager
-    async def body(self, request: web.Request, most_bytes: int, whose: str) -> AsyncIterator[bytes]:
-        """Read the whole body of a request; its bytes count against the budget until the block ends.
+    async def body(self, request: web.Request, most_bytes: int, allowed: str) -> AsyncIterator[bytes]:
+        """Read the whole body of a request. Its bytes count against the budget until the block ends.
 
         Args:
             request: the request.
             most_bytes: maximum length of the body.
-            whose: origin of this limit, for the error message.
+            allowed: "allowed" for a limit of all requests, or "allowed here"; part of the error message.
 
         Raises:
-            QueueFull: the budget has no room for the body, or the body made room for others.
+            QueueFull: the budget has no room for the body, or the body was ended to make room for others.
             web.HTTPRequestEntityTooLarge: the body is longer than allowed.
             web.HTTPRequestTimeout: the body did not arrive in time.
             web.HTTPUnsupportedMediaType: the body is compressed.
         """
-        too_large = f"the body is larger than the {most_bytes} bytes {whose}"
+        too_large = f"the body is larger than the {most_bytes} bytes {allowed}"
         if (request.content_length or 0) > most_bytes:
             raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -96,13 +93,13 @@ class Bodies:
                         if len(body) > most_bytes:
                             raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
                         if not arrival.ended:
-                            self._arriving[arrival] = self._arriving.pop(arrival)  # the last to have sent
+                            self._arriving[arrival] = self._arriving.pop(arrival)  # move it to the end
                         if len(body) >= ByteBudget.COUNTED_FROM:
                             self._budget.take(len(body) - arrival.taken, arrival.connection, arrival.taken)
                             arrival.taken = len(body)
             except TimeoutError:
                 if arrival.ended:
-                    message = "the body arrived too slowly, and other requests needed its room"
+                    message = "the body arrived too slowly, and its memory was needed for other requests"
                     raise QueueFull(message, RETRY_SECONDS) from None
                 reason = f"the body did not arrive within {self._seconds:g} seconds"
                 raise web.HTTPRequestTimeout(reason=reason) from None
@@ -114,9 +111,10 @@ class Bodies:
                 self._budget.give(arrival.taken, arrival.connection)
 
     def make_room(self, client: str) -> Arrival | None:
-        """End a body to make room for a request of `client`, and return it; None if no body has to end.
+        """End an arriving body to make room for a request of `client`, and return it; None if none may end.
 
-        It is the body that has been silent for longest among those of the address with the most bodies.
+        Of the bodies from the address with the most bodies, this ends the one that has been silent for
+        longest.
         """
         held = Counter(one.client for one in self._arriving)
         if not held:
@@ -137,7 +135,7 @@ class Bodies:
 
 
 async def send(request: web.Request, response: web.StreamResponse) -> None:
-    """Send a reply; close the connection if the client reads it too slowly, or should use another server."""
+    """Send a reply. Close the connection if the client reads too slowly, or should use another server."""
     if request.app[IS_LEAVING]():
         response.force_close()
     try:

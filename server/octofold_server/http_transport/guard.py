@@ -1,4 +1,4 @@
-"""Refuses HTTP requests before their handlers: contradictory headers, pages of other sites, wrong tokens.
+"""Refuses HTTP requests with contradictory headers, from pages of other sites, or with wrong tokens.
 
 A browser sends requests of any page to any server that it can reach, including servers on loopback. It hides
 the reply from the page, but the request still takes effect.
@@ -20,26 +20,26 @@ from octofold_server.http_transport.calls import Route
 from octofold_server.system.quoting import quoted
 
 SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site")
-"""Headers that decide what a request means. If one had two values, a proxy might have checked the other
-value."""
+"""Headers on which the meaning of a request depends. If a header had two values, a proxy might check one of
+them, and the server use the other."""
 
 OWN_PAGES = ("same-origin", "none")
-"""The values of `Sec-Fetch-Site` for requests of our own page, and for addresses that a user opens."""
+"""The values of `Sec-Fetch-Site` in requests of the server's own page, and of a user who opens an address."""
 
 
 class Guard:
-    """Checks the headers of a request.
+    """Checks the headers of requests.
 
-    Pages of other sites may request probes and the files of the page, which need no right. Browsers describe
-    the origin of a request in headers that pages cannot forge, and that other programs do not send.
+    Pages of other sites may request probes and the files of the server's page, which need no right. Browsers
+    describe the origin of a request in headers that pages cannot forge and that other programs do not send.
 
     Args:
-        routes: all routes; requests without a route are not checked.
+        routes: all routes; requests for other paths are not checked.
         access: checks tokens.
         refusals: counts the refused requests.
         single_headers: more headers that may have only one value in a request.
-        only_loopback: whether requests must name localhost or an address of loopback as their host. This
-            prevents DNS rebinding, where the name of a foreign site leads to 127.0.0.1.
+        only_loopback: whether requests must name localhost or a loopback address as their host. This prevents
+            DNS rebinding, in which the name of another site resolves to 127.0.0.1.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Guard:
             Unauthenticated: as in `Access.check`.
         """
         if request.match_info.http_exception is not None:
-            return  # no route: 404 or 405
+            return  # no route matches, so the reply is 404 or 405
         right = self._rights[request.match_info.handler]
         headers = request.headers
         try:
@@ -86,29 +86,32 @@ class Guard:
         host = headers.get("Host")
         if self._only_loopback and host is not None and not is_loopback_host(host):
             raise NotAllowed(
-                f"a server on loopback without --tokens and TLS takes no requests for the host "
-                f"{quoted(host)}, only for localhost or 127.0.0.1; let the proxy set the header Host"
+                "a server on loopback without --tokens and TLS accepts only requests for the host localhost "
+                f"or 127.0.0.1, got {quoted(host)}; if a proxy forwards requests, let it set the header Host"
             )
-        # A page can contain hundreds of frames with our address, each with a long search. A link fills the
-        # window.
+        # Other sites may link to the server, but not embed it: a page could contain hundreds of frames, each
+        # with a long search.
         fills_window = headers.get("Sec-Fetch-Dest", "document") == "document"
         if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate" and fills_window:
             return  # a user follows a link
         site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
-        # Browsers send the first header only to servers with TLS or on loopback.
+        # Browsers send `Sec-Fetch-Site` only to servers with TLS or on loopback.
         is_foreign = (
             site not in OWN_PAGES if site is not None else origin is not None and _host(origin) != host
         )
         if is_foreign:
-            raise NotAllowed(f"a page of another site made this request: {quoted(origin or str(site))}")
+            raise NotAllowed(
+                f"requests from pages of other sites are refused; this one comes from "
+                f"{quoted(origin or str(site))}"
+            )
 
 
 def is_loopback_host(host: str) -> bool:
-    """Return whether the value of a `Host` header is localhost or an address of loopback, with any port."""
+    """Return whether the value of a `Host` header is localhost or a loopback address, with any port."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         address = None if name == "localhost" else ipaddress.ip_address(name)
-        mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1, of clients that know only IPv6
+        mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1, from clients that know only IPv6
         return address is None or (mapped or address).is_loopback
     except ValueError:
         return False

@@ -1,4 +1,4 @@
-"""The routes of probes and of `/metrics`."""
+"""The HTTP routes of the health probes and of `/metrics`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def probes(is_ready: Callable[[], bool]) -> list[Route]:
     """Make the routes of `PROBES`.
 
     Args:
-        is_ready: whether the server is ready.
+        is_ready: returns whether the server is ready.
     """
 
     async def live(_: web.Request) -> web.Response:
@@ -38,7 +38,11 @@ def probes(is_ready: Callable[[], bool]) -> list[Route]:
 
 
 def metrics(read: Callable[[], Page]) -> Route:
-    """Make the route of `/metrics`, from the function that reads the values."""
+    """Make the route of `/metrics`.
+
+    Args:
+        read: reads the values. It runs in a thread of its own, and at most once at a time.
+    """
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     newest: asyncio.Future[Page] | None = None
 
@@ -46,12 +50,12 @@ def metrics(read: Callable[[], Page]) -> Route:
         nonlocal newest
         if newest is None or newest.done():
             newest = asyncio.get_running_loop().run_in_executor(thread, read)
-        page = await asyncio.shield(newest)  # other requests wait for the same page
+        page = await asyncio.shield(newest)  # other requests may wait for the same page
         return web.Response(body=text_of(page).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     return Route("GET", "/metrics", answer)
 
 
 def readiness_reply(yes: bool) -> web.Response:
-    """Return an empty reply: 200 for yes, 503 for no."""
+    """Return an empty reply with the status 200 for True, or 503 for False."""
     return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)

@@ -1,6 +1,6 @@
-"""The HTTP server: listens and answers the requests of its routes on a thread with its own event loop.
+"""The HTTP server: it listens and answers requests in a thread with its own event loop.
 
-It uses aiohttp, which parses in C and limits headers. A slow client occupies only a socket, and not a thread.
+It uses aiohttp, which parses in C and limits headers. A slow client occupies a socket, but no thread.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from octofold_server.http_transport.exchange import IS_LEAVING, REPLY_SECONDS, B
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
-"""Time limit for a connection without a complete request. It is longer than the limits of proxies."""
+"""Time limit for a connection without a complete request. Proxies have shorter limits."""
 
 MAX_CONNECTIONS = 512
-"""Maximum number of connections, with or without a finished TLS handshake. A low limit for file descriptors
-reduces it."""
+"""Maximum number of connections, including those in a TLS handshake. It is lower if the process may open few
+files."""
 
 SPARE_CONNECTIONS = 16
 """Additional connections, for requests that are answered under any load."""
@@ -35,17 +35,17 @@ HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
 READ_BYTES = 16_384
-"""Maximum bytes to read of a connection before other connections have their turn. In chunks of one byte, they
-take some milliseconds. By default asyncio reads 256 KiB, and with TLS keeps a buffer of this size for each
-connection."""
+"""Maximum bytes to read from a connection before other connections have their turn. As chunks of one byte,
+they take some milliseconds. By default, asyncio reads 256 KiB, and with TLS it keeps a buffer of this size
+for each connection."""
 
 PAUSE_SECONDS = 1.0
-"""Pause after a connection could not be accepted, for example for lack of a file descriptor."""
+"""Pause after a connection could not be accepted, for example because no file descriptor was free."""
 
 _log = logging.getLogger(__name__)
 
 _http_log = logging.getLogger(f"{__name__}.http")
-_http_log.setLevel(logging.CRITICAL)  # otherwise invalid HTTP would log a traceback
+_http_log.setLevel(logging.CRITICAL)  # otherwise aiohttp logs a traceback for invalid HTTP
 
 
 class _Connection(web.RequestHandler):
@@ -55,12 +55,12 @@ class _Connection(web.RequestHandler):
             loop=loop,
             access_log=None,  # type: ignore[arg-type]  # as AppRunner would pass it
             keepalive_timeout=IDLE_SECONDS,
-            auto_decompress=False,  # a small body must not become a large one
+            auto_decompress=False,  # otherwise a small body could become a large one
             logger=_http_log,
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, and limit the bytes of one read; with TLS, `SSLProtocol` has this limit."""
+        """Begin the connection, and limit the bytes of one read; with TLS, `SSLProtocol` limits them."""
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
         super().connection_made(transport)
@@ -71,21 +71,21 @@ class RestServer:
 
     Args:
         routes: the routes to serve.
-        check: checks a request before its handler, and raises an error to refuse it.
+        check: checks a request before its handler runs, and raises an error to refuse the request.
         bodies: reads the bodies of the routes.
         listeners: the sockets, at least one, all with the same port.
         error_reply: makes the reply to a request whose handler raised an exception.
         tls: the TLS context for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every failed TLS handshake, which is also logged.
         last_seconds: time limit for replies that are being sent when the server stops.
-        max_connections: maximum number of requests in progress. A new request beyond it replaces a request
-            whose body is still arriving. A new connection beyond it, plus a few spare ones, replaces the
-            connection that has been silent for longest.
-        stalled_seconds: close a connection whose client reads nothing of its reply for this long, on systems
-            that support it.
-        reply_seconds: close a connection whose client has not read its reply in this time.
+        max_connections: maximum number of requests in progress. If there are more, a new request replaces one
+            whose body is still arriving. If there are `SPARE_CONNECTIONS` connections more than this number,
+            a new connection replaces the one that has been silent for longest.
+        stalled_seconds: time after which a connection is closed if its client reads nothing of a reply, on
+            systems that support it.
+        reply_seconds: time after which a connection is closed if its client has not read the whole reply.
         probes: paths that are answered under any load.
-        is_leaving: whether clients should use another server: each reply then ends its connection.
+        is_leaving: returns whether clients should use another server; each reply then ends its connection.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RestServer:
         probes: Collection[str] = (),
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        application = web.Application(middlewares=[self._at_work()])
+        application = web.Application(middlewares=[self._request_tracking()])
         application[REPLY_SECONDS] = reply_seconds
         application[IS_LEAVING] = is_leaving
         for route in routes:
@@ -113,16 +113,17 @@ class RestServer:
         self._runner = web.AppRunner(
             application,
             handle_signals=False,
-            handler_cancellation=True,  # a client that leaves withdraws its boards
+            handler_cancellation=True,  # if a client leaves, its call is cancelled
             shutdown_timeout=last_seconds,
         )
-        # Linux only. Accepted connections inherit the option.
+        # Only Linux has TCP_USER_TIMEOUT. Accepted connections inherit it.
         for listener in listeners:
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 milliseconds = round(stalled_seconds * 1000)
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             listener.setblocking(False)
-        SSLProtocol.max_size = READ_BYTES  # of every TLS connection in this process: these are the only ones
+        # This holds for all of asyncio's TLS connections in the process. No other server here uses asyncio.
+        SSLProtocol.max_size = READ_BYTES
         self._tls = tls
         self._error_reply = error_reply
         self._on_handshake_failed = on_handshake_failed
@@ -132,10 +133,10 @@ class RestServer:
         self._probes = frozenset(probes)
         self._check = check
         self._bodies = bodies
-        # In both, the connection that has been silent for longest is first.
-        self._beginning: dict[asyncio.Task[None], None] = {}  # TLS handshake not finished
-        self._silent: dict[asyncio.BaseTransport, None] = {}  # no request in progress
-        self._busy = 0  # requests in progress
+        # In `_beginning` and `_silent`, the connection that has been silent for longest is first.
+        self._beginning: dict[asyncio.Task[None], None] = {}  # connections whose handshake is not finished
+        self._silent: dict[asyncio.BaseTransport, None] = {}  # connections without a request in progress
+        self._busy = 0  # number of requests in progress
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
 
@@ -170,10 +171,10 @@ class RestServer:
         await self._runner.cleanup()
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections.
+        """Accept connections of one listening socket.
 
-        asyncio's own servers count a connection only after its handshake, and fill the log when no file
-        descriptor is left.
+        This does not use asyncio's own servers: they count a connection only after its handshake, and fill
+        the log when no file descriptor is free.
         """
         while True:
             try:
@@ -189,27 +190,27 @@ class RestServer:
                 if not self._make_room(address[0]):
                     connection.close()
                     continue
-                await asyncio.sleep(0)  # frees its file descriptor before the next connection is accepted
+                await asyncio.sleep(0)  # lets the closed connection free its file descriptor
             task = self._loop.create_task(self._begin(connection, address[0]))
             self._beginning[task] = None
             task.add_done_callback(partial(self._has_begun, connection))
 
     def _has_begun(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         self._beginning.pop(task, None)
-        if task.cancelled():  # to make room, or because the server stops
+        if task.cancelled():  # to make room for another connection, or because the server stops
             connection.close()
 
     def _make_room(self, client: str) -> bool:
-        """Close a connection to make room for a new one of `client`; return whether one was closed.
+        """Close a connection to make room for a new one from `client`; return whether one was closed.
 
-        This is the connection that has been silent for longest. If none is silent, it is one whose body is
-        still arriving, or otherwise one in a handshake.
+        This closes the connection that has been silent for longest. If none is silent, it closes one with an
+        arriving body, or else one in a handshake.
         """
         while self._silent:
             transport = next(iter(self._silent))
             del self._silent[transport]
             if not transport.is_closing():
-                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket has it
+                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket has `abort`
                 return True
         arrival = self._bodies.make_room(client)
         if arrival is not None:
@@ -221,11 +222,11 @@ class RestServer:
             return True
         return False
 
-    def _at_work(self) -> Middleware:
+    def _request_tracking(self) -> Middleware:
         """Make the middleware that tracks requests in progress, checks them and sends replies."""
 
         @web.middleware
-        async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
+        async def track(request: web.Request, handler: Handler) -> web.StreamResponse:
             is_probe, most = request.path in self._probes, self._max_connections
             counts = False
             try:
@@ -251,7 +252,7 @@ class RestServer:
                 if transport is not None and not transport.is_closing():
                     self._silent[transport] = None
 
-        return at_work
+        return track
 
     async def _begin(self, connection: socket.socket, client: str) -> None:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
@@ -270,7 +271,7 @@ class RestServer:
             _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
             self._on_handshake_failed()
         except OSError:
-            pass  # the client has left, or sent nothing
+            pass  # the client has left, or has sent nothing
 
     @property
     def _server(self) -> web.Server:

@@ -1,1 +1,1 @@
-"""The models: the repository, the loaded versions, and their use of the machine."""
+"""The models: their repository, the loaded versions, and the layout of each version on the machine."""

@@ -1,9 +1,11 @@
-"""Chooses how a model uses the device: by the flags, or by default."""
+"""Chooses the layout of a model: device, precision, batch size, lanes and threads, by flags or by default."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
+from octofold_game.contract.model import Card, Precision
 from octofold_game.system.processors import usable_cores
 from octofold_proto.errors import ModelError
 
@@ -20,21 +22,22 @@ SEARCH_BATCH_SIZE = 1024
 """Maximum batch size of a player. The batcher makes smaller batches if boards take long."""
 
 SEARCH_LANES = 2
-"""Number of lanes of a player: while one answers callers, the other searches."""
+"""Number of lanes of a player. While one sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""Minimum seconds of a batch that make its size sufficient, by batch size. The overhead of about 0.1 ms is
-then small, and longer batches would make callers wait. Only fast models, and models that vote, run batches
-above 32."""
+"""For each batch size, the CPU seconds of a batch from which the size is large enough. The overhead of about
+0.1 ms is then small, and longer batches would make callers wait. Only fast models, and models that vote, get
+batches above 32."""
 
 ONE_LANE_BATCH_SIZE = 32
+"""Minimum default batch size of a model with a single lane."""
 
 
 def choose_device(wanted: str) -> str:
-    """Return the device for the value of --device: "cpu" or "cuda".
+    """Return the device for a value of --device: "cpu" or "cuda".
 
-    With "auto" and onnxruntime's GPU build, the user probably expects a GPU: the log gives the reason if it
-    cannot be used.
+    With "auto" and onnxruntime's GPU build, the user probably expects a GPU. If it cannot be used, the reason
+    is logged.
 
     Raises:
         ModelError: the value is "cuda", but no GPU can be used; the message gives the reason.
@@ -51,10 +54,40 @@ def choose_device(wanted: str) -> str:
     return "cpu"
 
 
-def choose_layout(config: Config, device: str, precision: str) -> Layout:
-    """Return the layout for a model file of a precision: one lane for each core, or one lane on a GPU.
+def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Precision:
+    """Return the precision to serve: `wanted`, or for "auto" the fastest for the device in the card.
 
-    The processes share these lanes. The flags count for each process.
+    Raises:
+        ModelError: the card does not list the precision.
+    """
+    if wanted == "auto":
+        fastest = "fp16" if device == "cuda" else "int8" if avx2 else "fp32"
+        wanted = fastest if fastest in card.precisions else "fp32"
+    for precision in card.precisions:
+        if precision == wanted:
+            return precision
+    raise ModelError(f"precision must be in the card ({', '.join(card.precisions)}), got {wanted}")
+
+
+def cpu_has_avx2() -> bool:
+    """Return whether the CPU has AVX2, according to Linux's cpuinfo. With AVX2, int8 is faster than fp32.
+
+    Without VNNI, onnxruntime adds two products in 16 bits, and the sum can saturate. This hardly changes the
+    moves of networks that int8 suits otherwise (`bench/graph/int8_moves.py`).
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    return "avx2" in flags
+
+
+def choose_layout(config: Config, device: str, precision: str) -> Layout:
+    """Return the layout of a model file with this precision.
+
+    By default, there is one lane on a GPU, and on a CPU one for each core, divided among the processes. The
+    flags hold for each process.
     """
     threads = config.threads or 1
     lanes = usable_cores() // threads if device == "cpu" else 1
@@ -68,7 +101,7 @@ def choose_layout(config: Config, device: str, precision: str) -> Layout:
 
 
 def choose_search_layout(config: Config) -> tuple[int, int]:
-    """Return the number of lanes of a player, and of the cores that each search may use."""
+    """Return the number of lanes of a player, and the number of cores that each search may use."""
     cores = config.threads or max(1, usable_cores() // config.processes)
     return config.lanes or SEARCH_LANES, cores
 
@@ -76,17 +109,17 @@ def choose_search_layout(config: Config) -> tuple[int, int]:
 def choose_batch_size(layout: Layout, backend: Backend) -> int:
     """Return the default batch size for a layout on a CPU.
 
-    A single lane needs at least 32: between two of its batches, all other threads run and find their caches
-    cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads use
-    32, because the CPU time of one thread does not measure their work.
+    A single lane needs at least 32: between two of its batches, all other threads run with cold caches, which
+    costs 1.3 ms. If there are several lanes, another lane runs in that time. Lanes of several threads use 32,
+    because the CPU time of one thread does not measure their work.
 
     Args:
-        layout: a layout with the largest allowed size.
-        backend: one of its lanes.
+        layout: a layout with the largest allowed batch size.
+        backend: a lane of the model with that layout.
 
     Returns:
-        8 to 256, or the size of the layout if that is smaller: the smallest size whose batches take long
-        enough for their overhead. The size is doubled if the second stage runs less than half of the boards.
+        A size from 8 to 256, at most the batch size of the layout: the smallest whose batches take
+        `WORTHWHILE_SECONDS`. It is doubled for a backend with two stages.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)

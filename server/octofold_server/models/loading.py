@@ -1,4 +1,4 @@
-"""Loads a version: chooses its precision and layout, checks its files, makes its lanes and its batcher."""
+"""Loads a model version: checks its files, makes its lanes with the layout of `layouts`, and its batcher."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from octofold_server.models.layouts import (
     choose_batch_size,
     choose_device,
     choose_layout,
+    choose_precision,
     choose_search_layout,
+    cpu_has_avx2,
 )
 from octofold_server.models.repository import (
     VersionFolder,
     check_digest,
-    choose_precision,
-    cpu_has_avx2,
     read_model,
     read_tensors,
 )
@@ -61,11 +61,11 @@ class ServedVersion:
     card: Card
     card_text: str
     precision: Precision | Literal[""]
-    """Empty for a player."""
+    """The precision of the graph; empty for a player."""
     batcher: Batcher
     statistics: ModelStatistics
     output_names: Sequence[str] = tuple(tensor.name for tensor in OUTPUTS)
-    """The names of its outputs, in order."""
+    """The names of the version's outputs, in order."""
 
     @property
     def graph(self) -> GraphFile | None:
@@ -74,12 +74,12 @@ class ServedVersion:
 
     @cached_property
     def digest(self) -> int:
-        """The short digest that identifies the graph or the player in answers."""
+        """The short form of the digest of the graph or the player, which answers contain."""
         return short_digest(self.card.sha256_of(self.precision))
 
     @cached_property
     def made_by(self) -> Mapping[str, str]:
-        """The precision and the digest behind an answer, as texts for protocols that carry texts."""
+        """The precision and the digest, as texts in answers of protocols that carry texts."""
         found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in found.items() if value}
 
@@ -90,7 +90,7 @@ class ServedVersion:
 
 
 Loaded = tuple[Precision | Literal[""], Batcher, Sequence[Tensor]]
-"""The precision, the batcher and the outputs of a version."""
+"""The parts of a loaded version: its precision, its batcher and its outputs."""
 
 
 class Loader:
@@ -120,9 +120,9 @@ class Loader:
 
         Args:
             folder: the folder of the version.
-            card: its card.
+            card: the card of the version.
             card_text: the text of the card.
-            statistics: the statistics that the version continues.
+            statistics: counts the calls of the version, also across reloads.
 
         Raises:
             ModelError: the version cannot be served.
@@ -155,10 +155,11 @@ class Loader:
         layout = choose_layout(self._config, self._device, precision)
         if file.moves is None and _may_have_moves(card) and self._device == "cpu":
             _log.info(
-                "%s/%d: calls for moves alone take as long as others: its card lists no graph for them (%s)",
+                "%s/%d: calls for moves alone are not faster than others, because its card lists no graph "
+                "for moves alone (%s)",
                 folder.name,
                 folder.version,
-                "octofold-export --extend adds it" if precision == "fp32" else "a new version will have it",
+                "octofold-export --extend adds one" if precision == "fp32" else "a new export makes one",
             )
         backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
@@ -183,8 +184,8 @@ class Loader:
             search = self._kinds.search(player, files, cores)
             if search.largest_exponent < card.largest_exponent:
                 raise BackendError(
-                    f"the player accepts tiles up to exponent {search.largest_exponent}, but "
-                    f"{CARD_FILE} says {card.largest_exponent}"
+                    f"largest_exponent in {CARD_FILE} must be at most {search.largest_exponent}, the largest "
+                    f"that the player accepts, got {card.largest_exponent}"
                 )
             backend = PlayerBackend(search)
             backend.warm_up()
@@ -215,7 +216,7 @@ class Loader:
 
 
 def _may_have_moves(card: Card) -> bool:
-    """Return whether a new export would have a graph for moves alone: eight views vote, or tables exist."""
+    """Return whether a new export would write a graph for moves alone: with tables, or a vote of 8 views."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 
@@ -223,17 +224,17 @@ MAX_FILE_BYTES = 1 << 40
 
 
 def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]]:
-    """Map a player's files into memory, read-only, and return them by name.
+    """Map the files of a player into memory, read-only, and return them by name.
 
-    The memory belongs to the system's file cache. A file is hashed and mapped from one descriptor, so that
-    the mapped bytes are the hashed bytes.
+    The memory belongs to the system's file cache. A file is hashed and mapped through the same descriptor, so
+    the hashed bytes are the mapped bytes.
 
     Args:
         folder: the folder of the version.
-        player: lists the files.
+        player: the description in the card, which lists the files.
 
     Raises:
-        ModelError: a file cannot be read, or its SHA-256 is not the card's.
+        ModelError: a file cannot be read, or its SHA-256 differs from the card.
     """
     mapped = {}
     for name, listed in player.files.items():

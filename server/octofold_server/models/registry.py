@@ -1,7 +1,7 @@
-"""The models of the server: loads and unloads them, and finds the one for a call.
+"""Keeps the models of the server: loads and unloads them, and finds the version that answers a call.
 
 Calls read a table that is never changed, only replaced. Once a new version is loaded and warm, it replaces
-the old one in one step, and the old one finishes its accepted calls.
+the old version in one step, and the old version finishes its accepted calls.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from octofold_server.system.quoting import quoted
 
 _UNAVAILABLE: Mapping[VersionState | str, str] = {
     VersionState.LOADING: "is loading",
-    VersionState.READY: "is being unloaded",  # it has just left `ready`, and the index does not show it yet
+    VersionState.READY: "is being unloaded",  # not in `Models.ready`, but the index does not show it yet
     VersionState.UNLOADING: "is unloading",
     ON_DEMAND: "is loading",
     BY_REQUEST: f"was {BY_REQUEST}",
 }
-"""Why a version is not available for now, by its state or its reason."""
+"""The end of the message about a version that is not available, by its state or its reason."""
 
-FOLDER_GONE = "its folder is gone; it serves until there is another version"
+FOLDER_GONE = "its folder is gone; the version is served until the model has another one"
 
 _log = logging.getLogger(__name__)
 
@@ -48,19 +48,19 @@ OnChange = Callable[[str, bool], None]
 
 
 class Models:
-    """Every model version of one repository.
+    """All model versions of one repository.
 
     Args:
         config: the configuration of the server.
         new_backends: makes the lanes of a version.
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
-        shared: folder in which the processes of one service share the default model and the models that were
-            unloaded by request; None if there is only this process.
+        shared: folder in which the processes of one service record the default model and the models that were
+            unloaded by request; None if there is only one process.
 
     Attributes:
-        ready: every version that answers calls, by the name and version in a call; the empty version stands
-            for the newest one. The mapping is replaced, never changed.
+        ready: every version that answers calls, by the name and version in a call. An empty version in a call
+            means the newest one. The mapping is replaced, never changed.
         default: the model used when a request names none; empty if there is no default. It is chosen at the
             start and does not change.
 
@@ -79,30 +79,30 @@ class Models:
         self._loader = Loader(config, new_backends)
         self._on_change = on_change
         self._shared = shared
-        self._unloaded: set[str] = set()  # by request; unused if `shared`
+        self._unloaded: set[str] = set()  # models unloaded by request; not used with `shared`
         if shared is not None:
             (shared / "unloaded").mkdir(exist_ok=True)
         self.ready: Mapping[tuple[str, str], ServedVersion] = {}
         self._index = VersionIndex()
-        self._players = {config.default_model}  # players that do not wait for the first call
+        self._players = {config.default_model}  # players that are loaded without waiting for a call
         self._on_demand: set[str] = set()  # players that are being loaded for a call
-        self._asking = threading.Lock()  # guards the set
-        self._changing = threading.Lock()  # held while versions are loaded and swapped, not while they drain
-        self._loads_no_more = threading.Event()
+        self._on_demand_lock = threading.Lock()  # guards `_on_demand`
+        self._changing = threading.Lock()  # held while versions are loaded and replaced, not while they drain
+        self._loading_stopped = threading.Event()
         self.default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load and warm up the versions that the policies select, except unloaded models.
+        """Load and warm up the versions that the policies select, except of unloaded models.
 
         Raises:
-            ModelError: no model can be served, or the default model cannot.
+            ModelError: no model can be served, or the default model cannot be served.
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
-        if self.default and by_name and self.default not in by_name:  # before minutes of loading, not after
+        if self.default and by_name and self.default not in by_name:  # an error before minutes of loading
             raise ModelError(
                 f"the model repository has no default model {self.default!r}; it has {', '.join(by_name)}"
             )
@@ -131,15 +131,15 @@ class Models:
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
         if not self.default:
-            self.default = self._obvious_model(names)
+            self.default = self._default_among(names)
 
     def resolve(self, name: str, version: str, *, loads: bool = False) -> ServedVersion:
-        """Return the model for a call.
+        """Return the model version for a call.
 
-        An empty name means the default model, and an empty version the newest ready one.
+        An empty name means the default model, and an empty version means the newest ready one.
 
-        With `loads`, a player that waits for the first call is loaded from now on. If an older version is
-        ready, it answers the calls without a version until then.
+        With `loads`, this starts to load a player that waits for its first call. Until it is ready, an older
+        ready version answers the calls that name no version.
 
         Raises:
             UnknownModel: the version does not exist or is not ready; the message lists the ready versions.
@@ -159,7 +159,7 @@ class Models:
             return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
         if not name:
-            raise UnknownModel(f"this server has no default model; name one of {ready}")
+            raise UnknownModel(f"the server has no default model; name one of {ready}")
         wanted = f"{name}/{version}" if version else name
         for status in known:
             why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)
@@ -185,20 +185,20 @@ class Models:
         return [each for each in self.index() if each.state is VersionState.LOADING and each.card_text]
 
     def names_with_exponent(self, exponent: int) -> list[str]:
-        """Return the names of all models, ready or waiting, that know a tile."""
+        """Return the names of all models, ready or waiting, that accept a tile with this exponent."""
         cards = [served.card for served in self.served()]
         cards += [parse_card(status.card_text) for status in self.waiting()]
         return sorted({card.name for card in cards if card.largest_exponent >= exponent})
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """Return the statistics of the versions, as in `VersionIndex.statistics`."""
+        """Return the statistics of the versions by name and version, as `VersionIndex.statistics`."""
         return self._index.statistics()
 
     def load(self, name: str) -> None:
         """Load the versions of one model that its policy selects, even after `unload`.
 
-        Returns once they serve, while the replaced versions finish their accepted calls. A version with an
-        unchanged card is not loaded again.
+        The method returns when these versions are ready; the replaced ones may still finish accepted calls. A
+        version with an unchanged card is not loaded again.
 
         Raises:
             UnknownModel: the repository has no version of the model.
@@ -221,10 +221,10 @@ class Models:
             raise ModelError(f"{name}/{newest}: {reason}")
 
     def reload(self) -> None:
-        """Bring all models up to date with the repository, except those that were unloaded by request.
+        """Update all models from the repository, except those that were unloaded by request.
 
-        A version that cannot be served is logged, and `index` gives the reason. A model keeps its versions
-        until the repository has others to replace them, even if its folder is gone.
+        If a version cannot be served, the reason is logged, and `index` returns it. A model keeps its
+        versions until the repository has others that replace them, even if their folders are gone.
 
         Raises:
             ModelError: the repository cannot be read; nothing changes.
@@ -236,7 +236,7 @@ class Models:
             self._update_each(sorted(names), by_name)
 
     def unload(self, name: str) -> None:
-        """Refuse calls for all versions of a model. They finish their accepted calls and are then freed.
+        """Refuse new calls for all versions of a model; they finish accepted calls and are then freed.
 
         Raises:
             UnknownModel: the model does not exist.
@@ -252,8 +252,8 @@ class Models:
             _log.info("%s is unloaded", name)
 
     def stop_loading(self) -> None:
-        """Load no more versions; a thread that is loading fails before its next version."""
-        self._loads_no_more.set()
+        """Load no more versions. A thread that is loading versions fails before the next one."""
+        self._loading_stopped.set()
 
     def check_not_stopped(self) -> None:
         """Check that `stop_loading` was not called.
@@ -261,11 +261,11 @@ class Models:
         Raises:
             Unavailable: `stop_loading` was called.
         """
-        if self._loads_no_more.is_set():
+        if self._loading_stopped.is_set():
             raise Unavailable("the server is shutting down")
 
     def has_settled(self, limit_seconds: float) -> bool:
-        """Wait until nothing is being loaded or unloaded; return False if the limit passes first."""
+        """Wait until no version is being loaded or unloaded; return False if the time limit passes first."""
         settled = self._changing.acquire(timeout=limit_seconds)
         if settled:
             self._changing.release()
@@ -283,10 +283,10 @@ class Models:
             except Unavailable:
                 raise
             except Exception:  # no error may prevent the update of other models
-                _log.exception("%s cannot be brought up to date", name)
+                _log.exception("cannot update the model %s", name)
 
     def _update(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
-        """Bring one model up to date with its folders and its policy, as far as possible.
+        """Update one model from its folders and its policy, as far as possible.
 
         Returns:
             The new status of each version.
@@ -299,13 +299,13 @@ class Models:
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
             if policy.allows(version) and len(ready) != policy.most:
-                served, found[version] = self._try(folder, serving.get(version))
+                served, found[version] = self._load_or_keep(folder, serving.get(version))
                 if served is not None:
                     ready[version] = served
             else:
                 why = f"not served: the policy is {policy}"
                 found[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
-        ready = ready or serving  # an old answer is better than none
+        ready = ready or serving  # an old version is better than none
         waiting = [version for version, status in found.items() if status.reason == ON_DEMAND]
         self._swap(name, ready, newest=max(ready, default=0) > max(waiting, default=0))
         self._drain(served for version, served in serving.items() if ready.get(version) is not served)
@@ -318,10 +318,10 @@ class Models:
         self._index.replace(name, found)
         return found
 
-    def _try(
+    def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """Load a version from its folder; return it, or `current` if that fails, and its status."""
+        """Load a version from its folder, and return it with its status. If this fails, return `current`."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)
@@ -340,23 +340,26 @@ class Models:
             unforeseen = None if isinstance(error, ModelError | MemoryError) else error
             _log.error("%s/%d cannot be served: %s", name, version, reason, exc_info=unforeseen)
         if current is not None:
-            return current, replace(status, reason=f"its newer files cannot be served: {reason}")
+            return current, replace(status, reason=f"its new files cannot be served: {reason}")
         status = replace(status, state=VersionState.FAILED, reason=reason)
         self._index.set(status)
         return None, status
 
     def _is_on_demand(self, card: Card) -> bool:
-        """Return whether a version is a player that the first call for it loads."""
+        """Return whether a version is a player that is loaded when a call first asks for it."""
         return card.player is not None and self._config.players is None and card.name not in self._players
 
     def _serving(self, name: str) -> dict[int, ServedVersion]:
         return {int(served.version): served for served in self.served() if served.name == name}
 
     def _swap(self, name: str, ready: Mapping[int, ServedVersion], *, newest: bool = True) -> None:
-        """Make these the only versions that calls for this model find.
+        """Replace the versions that answer calls for a model.
 
-        `newest` is False while a newer player waits for its first call: then calls without a version must
-        reach `resolve`.
+        Args:
+            name: the name of the model.
+            ready: the versions that answer its calls from now on.
+            newest: whether calls that name no version find the newest of them. Not while a still newer player
+                waits for its first call: `resolve` must then see these calls.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         table |= {(name, str(version)): served for version, served in ready.items()}
@@ -366,23 +369,23 @@ class Models:
         self._on_change(name, bool(ready))
 
     def _load_on_demand(self, name: str) -> None:
-        """Load a player on its own thread, unless this has begun; some players take seconds and gigabytes."""
-        with self._asking:
+        """Start to load a player in a thread of its own. Some players take seconds and gigabytes."""
+        with self._on_demand_lock:
             if name not in self._on_demand:
-                threading.Thread(target=self._try_on_demand, args=(name,), daemon=True).start()
+                threading.Thread(target=self._run_on_demand, args=(name,), daemon=True).start()
                 self._on_demand.add(name)
 
-    def _try_on_demand(self, name: str) -> None:
+    def _run_on_demand(self, name: str) -> None:
         try:
             self.load(name)
         except (ModelError, Unavailable, UnknownModel) as error:
-            _log.info("a call needs %s, which cannot be loaded: %s", name, error)
+            _log.info("cannot load the player %s, which a call asked for: %s", name, error)
         finally:
-            with self._asking:
+            with self._on_demand_lock:
                 self._on_demand.remove(name)
 
     def _unloaded_names(self) -> set[str]:
-        """Return the models that a request to any process has unloaded, and that were not loaded again."""
+        """Return the names of models that were unloaded by a request to any process, and not loaded again."""
         if self._shared is None:
             return self._unloaded
         return {file.name for file in (self._shared / "unloaded").iterdir()}
@@ -395,10 +398,10 @@ class Models:
         else:
             (self._shared / "unloaded" / name).unlink(missing_ok=True)
 
-    def _obvious_model(self, names: Sequence[str]) -> str:
-        """Return the only one of these names, or `DEFAULT_MODEL` if it is one of them, or an empty text.
+    def _default_among(self, names: Sequence[str]) -> str:
+        """Return the only name, or `DEFAULT_MODEL` if it is one of several names, or an empty text.
 
-        Later processes repeat the answer of the first.
+        Of several processes, the first one to ask decides for all.
         """
         shipped = DEFAULT_MODEL if DEFAULT_MODEL in names else ""
         obvious = names[0] if len(names) == 1 else shipped

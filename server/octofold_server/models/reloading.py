@@ -1,6 +1,6 @@
-"""Reloads the models on request and when their folder has changed.
+"""Reloads the models on request, and when the model repository has changed.
 
-It has its own thread, because loading takes seconds.
+This runs in a thread of its own, because loading takes seconds.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ _log = logging.getLogger(__name__)
 
 
 class Reloading:
-    """Reloads models on request, and whenever their folder has changed.
+    """Reloads models on request, and when the model repository has changed.
 
-    It polls the folder, which works on every file system, including network mounts.
+    It polls the repository, because that works on every file system, including network mounts.
 
     Args:
         models: the models to reload.
-        folder: the repository of the models.
-        watch_seconds: interval between two checks of the folder; 0 disables.
+        folder: the folder of the model repository.
+        watch_seconds: seconds between two checks of the folder; 0 disables.
     """
 
     def __init__(self, models: Models, folder: Path, watch_seconds: float) -> None:
         self._models = models
         self._folder = folder
         self._watch_seconds = watch_seconds
-        self._seen = self._current_state()  # before anything is loaded, so that later changes are noticed
+        self._seen = self._current_state()  # read before models are loaded, to notice all later changes
         self._is_requested = False
         self._is_closed = False
-        self._changed = threading.Condition()  # guards the two above
+        self._changed = threading.Condition()  # guards `_is_requested` and `_is_closed`
         self._thread = threading.Thread(target=self._run, name="reloading", daemon=True)
 
     def start(self) -> None:
-        """Start. The models are assumed to match the folder as it was when this object was made."""
+        """Start the thread. The models must be those of the folder when this object was made, or newer."""
         self._thread.start()
 
     def request(self) -> None:
-        """Reload soon; requests in quick succession become one."""
+        """Request a reload; several requests before it begins cause a single reload."""
         with self._changed:
             self._is_requested = True
             self._changed.notify()
 
     def close(self, limit_seconds: float) -> None:
-        """Stop reloading, and wait for a running reload."""
+        """Stop the thread, and wait at most `limit_seconds` for a running reload."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -67,12 +67,12 @@ class Reloading:
                 is_requested, self._is_requested = self._is_requested, False
             before, self._seen = self._seen, self._current_state()
             if is_requested or self._seen != before:
-                why = "by request" if is_requested else "their folder has changed"
+                why = "by request" if is_requested else "the model repository has changed"
                 _log.info("reloading the models: %s", why)
                 self._reload()
 
     def _current_state(self) -> object:
-        """Return a value that changes when the folder changes, or becomes unreadable."""
+        """Return a value that changes when the folder changes or becomes unreadable."""
         try:
             return fingerprint(self._folder)
         except ModelError as error:
@@ -82,8 +82,8 @@ class Reloading:
         try:
             self._models.reload()
         except ModelError as error:
-            _log.error("models are not reloaded: %s", error)
+            _log.error("cannot reload the models: %s", error)
         except Unavailable as error:
-            _log.info("stopped the reload: %s", error)
+            _log.info("stopped reloading the models: %s", error)
         except Exception:  # the thread must survive for the next request
-            _log.exception("models are not reloaded")
+            _log.exception("cannot reload the models")

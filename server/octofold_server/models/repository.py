@@ -1,8 +1,8 @@
-"""Reads a model repository: its versions, their cards, and the bytes to load.
+"""Reads a model repository: its versions, their cards, and the bytes of their files.
 
 A card is used only after its fields are checked, and a model file only if its SHA-256 matches the card. The
-hashed bytes are the loaded bytes. Files of networks are not mapped, because truncating a mapped file ends the
-process with SIGBUS. Files of players are mapped (`loading.map_files`).
+hashed bytes are the loaded bytes. Files of networks are not mapped into memory, because truncating a mapped
+file ends the process with SIGBUS. Files of players are mapped (`loading.map_files`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from octofold_game.contract.model import (
     CardError,
     GraphFile,
     ListedFile,
-    Precision,
     card_text,
     parse_card,
 )
@@ -34,14 +33,15 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 """Maximum size of an ONNX graph, which is a Protobuf message."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""Number of bytes of a tensor to read before hashing them, so that they are still in the CPU's cache."""
+"""Bytes of a tensor that are read and then hashed at once. They are few, so they are still in the CPU's
+cache."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class VersionFolder:
-    """The folder of a version; `path` is REPOSITORY/`name`/`version`."""
+    """The folder of a model version. Its `path` is REPOSITORY/`name`/`version`."""
 
     name: str
     version: int
@@ -51,9 +51,10 @@ class VersionFolder:
 def find_versions(repository: Path) -> list[VersionFolder]:
     """Return every version in the repository, sorted by name and version.
 
-    A version is a folder whose name is a positive integer. Other folders are ignored, because versions that
-    are being published have temporary names. A folder that cannot be read (such as a volume's lost+found), or
-    whose name is not a `MODEL_NAME`, is ignored, too, and the reason is logged.
+    A version is a folder whose name is a positive integer. Other folders in the folder of a model are
+    ignored, because versions that are being published have temporary names. The folder of a model is ignored
+    and the reason logged if it cannot be read (such as a volume's lost+found) or its name is not a
+    `MODEL_NAME`.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
@@ -65,7 +66,7 @@ def find_versions(repository: Path) -> list[VersionFolder]:
 
 
 def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
-    """Return the versions by the names of their models.
+    """Return the versions in the repository by the name of their model.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -79,8 +80,8 @@ def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
 def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
     """Return a value that changes when a version is added, replaced, removed or becomes readable.
 
-    It contains the path, the size, the time of the last write and the mode of every file. It contains no
-    inodes, because some network mounts give the same file a new inode every time.
+    The value contains path, size, time of the last write and mode of every file. It contains no inode
+    numbers, because some network mounts give the same file a new number every time.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -91,14 +92,14 @@ def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
         marks.add((str(version.path), 0, 0, 0))
         with suppress(OSError):  # the folder is being removed
             for file in version.path.iterdir():
-                with suppress(OSError):  # the file is being removed, or is a dangling link
+                with suppress(OSError):  # the file is being removed, or is a link to nothing
                     now = file.stat()
                     marks.add((str(file), now.st_size, now.st_mtime_ns, now.st_mode))
     return frozenset(marks)
 
 
 def read_card(folder: VersionFolder) -> tuple[Card, str]:
-    """Return the card of a version, and its text with all fields.
+    """Return the card of a version, and the card's text with all fields.
 
     Raises:
         ModelError: the card is missing, invalid, or belongs to another model or version.
@@ -110,30 +111,15 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
         raise ModelError(str(error)) from error
     for field, found, wanted in (("name", card.name, folder.name), ("version", card.version, folder.version)):
         if found != wanted:
-            raise ModelError(f"{CARD_FILE}: {field} is {found!r}, not {wanted!r}")
+            raise ModelError(f"{CARD_FILE}: {field} must be {wanted!r}, as in the path, got {found!r}")
     return card, text
 
 
-def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Precision:
-    """Return the precision to serve: `wanted`, or for "auto" the fastest for the device in the card.
-
-    Raises:
-        ModelError: the card does not offer it.
-    """
-    if wanted == "auto":
-        fastest = "fp16" if device == "cuda" else "int8" if avx2 else "fp32"
-        wanted = fastest if fastest in card.precisions else "fp32"
-    for precision in card.precisions:
-        if precision == wanted:
-            return precision
-    raise ModelError(f"precision must be in the card ({', '.join(card.precisions)}), got {wanted}")
-
-
 def read_model(folder: Path, file: ListedFile) -> bytes:
-    """Return the bytes of a graph's file in the folder of its version.
+    """Return the bytes of a graph's file in the folder of a version.
 
     Raises:
-        ModelError: the file cannot be read, or its SHA-256 is not the card's.
+        ModelError: the file cannot be read, or its SHA-256 differs from the card.
     """
     try:
         model = read_regular(folder / file.file, MAX_MODEL_BYTES)
@@ -144,34 +130,20 @@ def read_model(folder: Path, file: ListedFile) -> bytes:
 
 
 def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]]:
-    """Read the tensors that a model file refers to: vectors of little-endian float32, not mapped.
+    """Read the tensors that a model file refers to: vectors of little-endian float32, by name.
 
-    onnxruntime copies them once more for every session. A version is loaded with twice the size of its
-    tensors, and serves with once their size.
+    onnxruntime copies the tensors for every session. While a version is loaded, it needs twice the size of
+    its tensors; while it serves, once.
 
     Raises:
-        ModelError: a file cannot be read, or its SHA-256 is not the card's.
-        MemoryError: they do not fit into memory.
+        ModelError: a file cannot be read, or its SHA-256 differs from the card.
+        MemoryError: the tensors do not fit into memory.
     """
     return {name: _read_tensor(folder, listed) for name, listed in file.tensors.items()}
 
 
-def cpu_has_avx2() -> bool:
-    """Return whether the CPU has AVX2, according to Linux's cpuinfo: int8 is then faster than fp32.
-
-    Without VNNI, onnxruntime adds two products in 16 bits, which can saturate. Networks that keep their moves
-    in int8 hardly notice (`bench/graph/int8_moves.py`).
-    """
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
-    return "avx2" in flags
-
-
 def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
-    """Return every version, and the ignored folders with the reasons."""
+    """Return every version, and the ignored folders, each with the reason."""
     versions: list[VersionFolder] = []
     ignored = {}
     try:
@@ -179,7 +151,7 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
     except OSError as error:
         hint = ""
         if isinstance(error, FileNotFoundError):
-            hint = "; name one with --models (a clone of Octofold has models/, octofold-export makes others)"
+            hint = "; set --models (a clone of Octofold has models/, and octofold-export makes a repository)"
         raise ModelError(f"cannot read the model repository {repository}: {error.strerror}{hint}") from error
     for folder in folders:
         try:
@@ -187,11 +159,11 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
         except OSError as error:
             ignored[folder] = error.strerror or str(error)
             continue
-        # The name becomes part of replies and metrics, which are UTF-8. The name of a folder need not be.
+        # The name becomes part of replies and metrics, which are UTF-8. A name on disk may not be UTF-8.
         if not found or MODEL_NAME.fullmatch(folder.name):
             versions += found
         else:
-            ignored[folder] = f"{folder.name!r} is not the name of a model"
+            ignored[folder] = f"{folder.name!r} is not a valid model name"
     return versions, ignored
 
 
@@ -210,13 +182,13 @@ def _is_version(name: str) -> bool:
 
 
 def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
-    """Read a tensor, and hash every piece in memory, so that later changes of the file do not matter."""
+    """Read a tensor, and hash the bytes in memory, so that later changes of the file do not matter."""
     digest = hashlib.sha256()
     try:
         with open_regular(folder / file.file, MAX_TENSOR_BYTES) as content:
             size = os.fstat(content.fileno()).st_size
             if not size or size % 4:
-                raise ModelError(f"{file.file} must hold float32 values of 4 bytes each, got {size} bytes")
+                raise ModelError(f"{file.file} must contain float32 values of 4 bytes each, got {size} bytes")
             tensor = np.empty(size // 4, "<f4")
             memory = tensor.data.cast("B")
             for start in range(0, size, PIECE_BYTES):
@@ -233,4 +205,6 @@ def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
 def check_digest(file: ListedFile, digest: str) -> None:
     """Raise ModelError if a file does not have the SHA-256 that its card lists."""
     if digest != file.sha256.lower():
-        raise ModelError(f"{file.file} does not match the card: its SHA-256 is not {file.sha256}")
+        raise ModelError(
+            f"{file.file} does not match the card: its SHA-256 must be {file.sha256}, got {digest}"
+        )

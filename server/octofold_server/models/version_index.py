@@ -1,4 +1,4 @@
-"""The status and the statistics of every version of a model repository."""
+"""The status and the statistics of every model version."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 
 BY_REQUEST = "unloaded by request"
-ON_DEMAND = "a player, which the first call for it loads"
+ON_DEMAND = "a player that is loaded when a call first asks for it"
 
 _log = logging.getLogger(__name__)
 
 
 class VersionState(Enum):
-    """The state of a version."""
+    """The state of a model version."""
 
     LOADING = 1
     READY = 2
@@ -31,26 +31,24 @@ class VersionState(Enum):
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """The status of a version.
-
-    The reason of a ready version explains why its newer files do not serve.
-    """
+    """The status of a model version."""
 
     name: str
     version: int
     state: VersionState = VersionState.LOADING
     reason: str = ""
+    """Why the version is not ready; for a ready version, why its new files are not served."""
     precision: str = ""
     card_text: str = ""
     since: float = field(default_factory=time.monotonic, compare=False)
-    """When the version got this status, a time of `time.monotonic`."""
+    """When the version got this status, in seconds of `time.monotonic`."""
 
 
 class VersionIndex:
-    """The status and the statistics of every known version; any thread may call any method.
+    """The status and the statistics of every known version. Any thread may call any method.
 
-    A version that is loaded again keeps its statistics, so that no counter decreases. A version that is
-    unloaded or forgotten is UNLOADING while it finishes its accepted calls.
+    A version that is loaded again keeps its statistics, so that no counter decreases. While an unloaded or
+    removed version finishes its accepted calls, its state is UNLOADING.
     """
 
     def __init__(self) -> None:
@@ -65,7 +63,7 @@ class VersionIndex:
             self._statuses[status.name, status.version] = status
 
     def replace(self, name: str, found: Mapping[int, VersionStatus]) -> None:
-        """Set the statuses of all versions of one model, and forget its other versions."""
+        """Replace the statuses of all versions of one model; versions that are not in `found` are removed."""
         with self._lock:
             for key in [key for key in self._statuses if key[0] == name]:
                 del self._statuses[key]
@@ -74,14 +72,14 @@ class VersionIndex:
             self._statuses |= {(name, version): status for version, status in found.items()}
 
     def mark_unloaded(self, name: str) -> None:
-        """Mark a model as unloaded by request; its failed versions keep their reasons."""
+        """Mark all versions of a model as unloaded by request; failed versions keep their status."""
         with self._lock:
             for key, status in self._statuses.items():
                 if key[0] == name and status.state is not VersionState.FAILED:
                     self._statuses[key] = VersionStatus(*key, VersionState.UNLOADED, BY_REQUEST)
 
     def drain(self, name: str, version: int, batcher: Batcher) -> None:
-        """Let a version finish its accepted calls; returns at once."""
+        """Let a version finish its accepted calls, without waiting for them."""
         with self._lock:
             self._draining[batcher] = name, version
         batcher.begin_to_close(partial(self._has_drained, batcher))
@@ -93,21 +91,21 @@ class VersionIndex:
             for key in self._draining.values():
                 if key not in statuses or statuses[key].state is VersionState.UNLOADED:
                     statuses[key] = VersionStatus(
-                        *key, VersionState.UNLOADING, "it finishes what it has accepted"
+                        *key, VersionState.UNLOADING, "it finishes its accepted calls"
                     )
         return [statuses[key] for key in sorted(statuses)]
 
     def of(self, name: str) -> list[VersionStatus]:
-        """Return every known version of one model, sorted."""
+        """Return every known version of one model, sorted by version."""
         return [status for status in self.all() if status.name == name]
 
     def draining(self) -> list[Batcher]:
-        """Return the batchers of the versions that finish their accepted calls."""
+        """Return the batchers of versions that are finishing their accepted calls."""
         with self._lock:
             return list(self._draining)
 
     def statistics_of(self, name: str, version: int) -> ModelStatistics:
-        """Return the statistics of a version, new if it has none yet."""
+        """Return the statistics of a version; they are created if there are none yet."""
         with self._lock:
             return self._statistics.setdefault((name, version), ModelStatistics())
 
@@ -123,6 +121,6 @@ class VersionIndex:
         _log.info("%s/%d is drained", name, version)
 
     def _forget(self, key: tuple[str, int]) -> None:
-        """Remove the statistics of a version that is not in the repository, once no call uses them."""
+        """Remove the statistics of a version, unless it has a status or is finishing accepted calls."""
         if key not in self._statuses and key not in self._draining.values():
             self._statistics.pop(key, None)

@@ -1,4 +1,4 @@
-"""The composition root: makes and connects the parts of a server, for the command, tests and benchmarks."""
+"""Makes and connects the parts of a server: the composition root of the command, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.telemetry.tracing import Tracing
 
 LAST_BYTES_SECONDS = 1.0
-"""Time for last replies and health updates to be sent before connections are closed."""
+"""Time limit for sending the last replies and health updates before connections are closed."""
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that become ready together."""
@@ -49,21 +49,21 @@ METADATA_THREADS = 4
 """Number of threads for calls that ask about the server and its models."""
 
 SLOW_THREADS = 4
-"""Number of threads for loading and unloading. These calls take long, and no other call must wait for
-them."""
+"""Number of threads for loading and unloading models. These calls take long, and other calls must not wait
+for them."""
 
 BOARD_BYTES = 16
 OTHER_BYTES = 131_072
-"""Number of bytes in a message for names, ids and parameters."""
+"""Maximum bytes of a message for everything except boards: names, ids and parameters."""
 
 MAX_PENDING = 4000
-"""Maximum number of calls that gRPC keeps until we take them, about 16 kB each. It drops further calls
-without a status. Its default of 1,000 is too low for a few normal clients that start at the same moment."""
+"""Maximum number of calls that gRPC keeps until the server takes them, about 16 kB each. gRPC drops further
+calls without a status. Its default of 1,000 is too low for a few clients that start at the same moment."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of one server. Nothing is loaded, listened on or served yet."""
+    """The parts of one server. Models are not loaded, ports are not open."""
 
     config: Config
     admission: Admission
@@ -75,14 +75,14 @@ class Parts:
 
     @property
     def models(self) -> Models:
-        """The models that answer the calls."""
+        """The models of the server, which answer the calls."""
         return self.admission.models
 
     def new_rest(self, **limits: Any) -> RestServer:
-        """Make the REST server, which binds its port at once.
+        """Make the REST server, and bind its port.
 
         Args:
-            limits: arguments of `RestServer`, which has defaults.
+            limits: arguments of `RestServer` that replace its defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.http_transport.exchange import Bodies
@@ -113,7 +113,7 @@ class Parts:
         )
 
     def routes(self, bodies: Bodies) -> list[Route]:
-        """Make all routes over HTTP.
+        """Make all HTTP routes.
 
         Args:
             bodies: reads the bodies of requests.
@@ -139,12 +139,12 @@ def build(
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the slot of this process among those on the same port; None if there is only this one.
+        slot: the slot of this process among those on the same port; None if there is only one process.
 
     Raises:
         StartupError: a file of certificates, keys or tokens is invalid, a package that the configuration
-            requires is not installed, the transport does not work with this grpcio, or no folder can be made
-            for the socket that checks the transport.
+            needs is not installed, the transport does not work with this grpcio, or no folder can be made for
+            the socket of the transport's test call.
         ModelError: the model repository cannot be read.
     """
     if slot is not None and new_backends is network_lanes:
@@ -174,7 +174,7 @@ def _methods(
     config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
     """Return the methods of every service."""
-    # Half of the bytes in flight is for arriving messages, each as large as allowed.
+    # Half of the bytes in flight is for arriving messages, each of which may have the maximum size.
     at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     waiting = max(MAX_PENDING, config.max_calls)
     arrivals = Arrivals(at_once, waiting, config.message_timeout, admission.budget, admission.refusals)
@@ -192,11 +192,11 @@ def _methods(
 
 
 def _most_grpc_bytes(config: Config) -> int:
-    """Return the maximum bytes of a gRPC message: twice the bytes of the most packed boards.
+    """Return the maximum bytes of a gRPC message: twice the bytes of `max_boards` packed boards.
 
-    The factor lets us refuse a call with slightly too many boards in our own words.
-    `config.max_message_bytes` has room for boards as JSON; gRPC would accept as much of every incomplete
-    message, one for each stream.
+    The factor of two makes room for a call with slightly too many boards, which the server then refuses with
+    a clear message. `config.max_message_bytes` would be too much, because it has room for boards as JSON:
+    gRPC would keep an incomplete message of this size for each stream.
     """
     return min(config.max_message_bytes, 2 * BOARD_BYTES * config.max_boards + OTHER_BYTES)
 
@@ -205,30 +205,30 @@ def _options(config: Config) -> list[tuple[str, int]]:
     options = [
         ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
-        # This protection counts ended calls until they are freed, and so refuses clients that keep to the
-        # limit.
+        # With this protection, gRPC counts ended calls until they are freed. It would refuse clients that
+        # keep to the limit.
         ("grpc.http.overload_protection", 0),
-        # A few more connections than the watchdog leaves open.
+        # The limit is a little above the number of connections that the watchdog leaves open.
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
-        # Pings end the calls of a client whose machine is gone.
+        # With pings, the calls of a client whose machine is gone end.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Go's client sends a ping every 10 s at most, and some of its pings come a little early.
+        # Go's client sends at most one ping in 10 s, and some of its pings come a little early.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         # A client that begins calls and resets them must answer a ping before it may continue.
         ("grpc.http2.ping_on_rst_stream_percent", 100),
         # A byte of a request may refer to an indexed header of 4 kB. Without the index, the client must send
         # every header in full. This option and the limit on metadata apply once the client has acknowledged
-        # our settings. Until then gRPC limits the number of calls, so a slow acknowledgment does no harm.
+        # the server's settings. Until then, gRPC limits the number of calls, so a slow acknowledgment does no
+        # harm.
         ("grpc.http2.hpack_table_size.decoder", 0),
         ("grpc.http2.settings_timeout", 15_000),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
-        # The probe would enlarge the window of every stream, and thus gRPC's buffers for calls that are not
-        # read.
+        # The probe would enlarge the window of every stream, and thus gRPC's buffers for unread messages.
         ("grpc.http2.bdp_probe", 0),
     ]
     if config.connection_idle:
@@ -240,7 +240,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
 
 
 def most_connections() -> int:
-    """Return the maximum number of gRPC connections; other open files are for REST, models and logs."""
+    """Return the maximum number of gRPC connections. The other open files are for REST, models and logs."""
     return file_limit() * 4 // 9
 
 

@@ -1,6 +1,6 @@
-"""The life of a server: listen, load and warm up, serve, drain on a signal, end.
+"""Runs a server through its phases: listen, load and warm up models, serve, drain after a signal, end.
 
-Health reports the current phase to load balancers.
+The health service reports the current phase to load balancers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most serve
     from octofold_server.http_transport.server import RestServer
 
 LAST_LOAD_SECONDS = 1.0
-"""Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
+"""Time that the thread that loads models has to stop at the end. If it is reading a file or making a session,
+it may need longer."""
 
 LAST_SPANS_SECONDS = 2.0
-"""Time for a collector to receive the last spans, and again for the last metrics."""
-
+"""Time that a collector has to receive the last spans."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,12 +64,12 @@ def serve(
     """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
-    SIGHUP reloads the models. If a model is still loading at the end, the process ends here.
+    SIGHUP reloads the models. If a model is still being loaded at the end, this exits the process.
 
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the slot of this process among those on the same port; None if there is only this one.
+        slot: the slot of this process among those on the same port; None if there is only one process.
 
     Raises:
         StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
@@ -88,7 +88,7 @@ def serve(
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
 
-    with ExitStack() as ending:  # ends in reverse order
+    with ExitStack() as ending:  # the callbacks run in reverse order
         ending.enter_context(NativeLog(admission.refusals.add_handshake))
         if admission.tracing is not None:
             ending.callback(admission.tracing.close, LAST_SPANS_SECONDS)
@@ -105,7 +105,7 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             touched = ready_file(config.ready_file, lambda: parts.operations.ready)
-            with touched, port_written(config.port_file, ports.grpc):  # the port file comes last
+            with touched, port_written(config.port_file, ports.grpc):  # last: it says that all is ready
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
@@ -115,7 +115,7 @@ def serve(
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
-        # The interpreter would wait for a loading thread, or unload memory that a native library still uses.
+        # A normal exit would wait for the loading thread, or free memory that a native library still uses.
         logging.shutdown()
         os._exit(0)
 
@@ -123,7 +123,7 @@ def serve(
 def _serve_until_signal(
     config: Config, admission: Admission, health: Health, signals: Signals, watchdog: Watchdog
 ) -> None:
-    """Wait for a signal and finish accepted calls.
+    """Wait for a signal, serve for the grace period, and finish accepted calls.
 
     Raises:
         ServingError: the watchdog has found a failure.
@@ -145,7 +145,7 @@ def _serve_until_signal(
 
 
 def _load_models(models: Models, signals: Signals) -> bool:
-    """Load the models in a thread; return False if a signal came before all were loaded."""
+    """Load the models in a thread; return False if a signal to stop came before all were loaded."""
     loading: Future[None] = Future()
 
     def load() -> None:
@@ -171,8 +171,8 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
     if admission.open_calls:
         boards = sum(served.batcher.waiting for served in admission.models.served())
         _log.warning(
-            "%d calls and streams were not answered within %g seconds of draining and are given up; "
-            "%d boards were still waiting",
+            "%d calls and streams were not answered within %g seconds of draining; they end without an "
+            "answer, with %d boards in the queues",
             admission.open_calls,
             limit_seconds,
             boards,
@@ -180,7 +180,7 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
 
 
 def _report_failure(admission: Admission, health: Health, signals: Signals) -> None:
-    """Report not ready, and wake the thread that waits for signals."""
+    """Let health report that the server is not ready, and wake the thread that waits for signals."""
     admission.leave()
     health.leave()
     signals.wake()
@@ -192,8 +192,8 @@ def _raise_if_failed(watchdog: Watchdog) -> None:
 
 
 def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
-    """Log the models, the addresses and how to stop the server."""
-    newest = {served.name: served for served in models.served()}  # sorted, so the newest stays
+    """Log the models, the addresses, and how to stop the server."""
+    newest = {served.name: served for served in models.served()}  # sorted, so the newest comes last
     described = (_described(served, newest.get(models.default) is served) for served in models.served())
     waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
     on_demand = f"; loaded by the first call: {waiting}" if waiting else ""
@@ -207,7 +207,7 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
 
 
 def warn_if_exposed(config: Config, port: int) -> None:
-    """Warn if other machines may call without a token or a certificate."""
+    """Log a warning if other machines may call without a token or a certificate."""
     if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
         return
     what = "call"
@@ -224,19 +224,19 @@ def _described(served: ServedVersion, is_default: bool) -> str:
 
 
 TOUCH_SECONDS = 2.0
-"""Time between two touches of the ready file. A file that is several times older is stale."""
+"""Time between two touches of the ready file. If the file is several times older, the server is not ready."""
 
 
 @contextmanager
 def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Touch a file on its own thread while the server is ready, and remove it when the block ends.
+    """Touch a file while the server is ready, in a thread of its own, and remove it when the block ends.
 
-    A health check looks at the age of the file, which needs no connection, no interpreter and no certificate.
+    A health check looks at the age of the file. It needs no connection, no interpreter and no certificate.
     Several processes may share the file: if one removes it, another one that is ready makes it again.
 
     Args:
-        file: the file; None for none.
-        is_ready: whether the server is ready; called before each touch.
+        file: the file; None disables this.
+        is_ready: returns whether the server is ready; called before each touch.
 
     Raises:
         StartupError: the file cannot be written.
@@ -275,15 +275,15 @@ class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
     The ports are bound before models are loaded, so that the server fails early if they are in use. A process
-    that joins others binds them once it is ready, because the kernel gives it connections from then on.
+    that joins others binds them only when it is ready, because it gets connections as soon as they are bound.
 
     Args:
         parts: the parts of the server.
         on_failure: called once if gRPC fails.
 
     Attributes:
-        grpc: the bound gRPC port.
-        rest: the REST server; None without REST.
+        grpc: the number of the bound gRPC port; 0 before it is bound.
+        rest: the REST server; None if REST is disabled or its port is not bound yet.
         watchdog: the watchdog of gRPC.
     """
 
@@ -322,7 +322,7 @@ class Ports:
         self.watchdog.start(Connections(self.grpc), most_connections())
 
     def close(self) -> None:
-        """Stop serving; return once the last bytes are sent, or after `LAST_BYTES_SECONDS`."""
+        """Stop serving, and wait until the last bytes are sent, at most `LAST_BYTES_SECONDS`."""
         if self._is_open:
             stopped = self._parts.grpc.stop(LAST_BYTES_SECONDS)
             if self.rest is not None:
@@ -333,10 +333,10 @@ class Ports:
 
 
 def _listen(parts: Parts) -> int:
-    """Bind the gRPC port, and return it.
+    """Bind the gRPC port, and return its number.
 
-    We try the address ourselves first, because gRPC's message about a failure is a page long and gives no
-    reason.
+    This first listens on the address without gRPC, because gRPC's message about a failure is a page long and
+    gives no reason.
 
     Raises:
         StartupError: the server cannot listen on the address; the message gives the reason.
@@ -346,8 +346,8 @@ def _listen(parts: Parts) -> int:
     try:
         if is_socket(config.host):
             check_socket(config.host)
-        elif config.processes == 1:  # with several, the closed socket would lose connections
+        elif config.processes == 1:  # several processes would lose connections to the closed socket
             listener_on(config.host, config.port).close()
         return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
-    except RuntimeError as error:  # an address in a form unknown to gRPC, or a port just taken
+    except RuntimeError as error:  # gRPC cannot parse the address, or the port was taken meanwhile
         raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error

@@ -1,9 +1,10 @@
-"""Several processes as one service: they load and unload models together and share one page of metrics.
+"""Makes several processes one service: they load and unload models together, and report common metrics.
 
-They ask each other over sockets in a folder that only their user can enter.
+They send requests to each other over sockets in a folder that only their user can enter.
 
-Counters never decrease, even if a process dies. Each process writes its page to a file before it reports the
-page, and its replacement continues from the file. Counts after the last page are lost with the process.
+Counters never decrease, even if a process dies. Each process writes its page of metrics to a file before it
+reports the page, and its replacement continues from the file. What a process counted after its last page is
+lost if it dies.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ MAX_PAGE_BYTES = 1 << 26
 MAX_REQUEST_BYTES = 4096
 
 PAGE_SECONDS = 3.0
-"""Time limit for the page of another process."""
+"""Time limit for another process to send its page of metrics."""
 
 CHANGE_SECONDS = 600.0
-"""Time limit for a change in another process, which may load gigabytes and measure their layout."""
+"""Time limit for loading or unloading a model in another process, which may load gigabytes."""
 
 _pages = msgspec.json.Decoder(Page)
 
@@ -53,7 +54,8 @@ class ProcessSlot:
         folder: folder with a socket for each process.
         number: number of this process, from 0.
         processes: number of processes.
-        joins: whether others may already serve, so that callers must not reach this one before it is ready.
+        joins: whether other processes may already serve; then no call may reach this process until it is
+            ready.
     """
 
     folder: Path
@@ -63,7 +65,7 @@ class ProcessSlot:
 
 
 class SharedService(OpenInference):
-    """The operations of all processes together.
+    """The operations of a service with several processes: each operation concerns all of them.
 
     Args:
         slot: the slot of this process among the others.
@@ -73,8 +75,8 @@ class SharedService(OpenInference):
     def __init__(self, slot: ProcessSlot, admission: Admission) -> None:
         super().__init__(admission)
         self._slot = slot
-        self._lock = threading.Lock()  # keeps pages in order
-        self._before = self._counted_by(slot.number)
+        self._lock = threading.Lock()  # an older page must not replace a newer one in the file
+        self._saved = self._saved_counters(slot.number)
         self._others = [number for number in range(slot.processes) if number != slot.number]
         own = slot.folder / str(slot.number)
         own.unlink(missing_ok=True)  # left by a process that died
@@ -82,41 +84,41 @@ class SharedService(OpenInference):
         threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
     def load_model(self, name: str) -> None:
-        """Load a model in all processes, as `Models.load` does."""
+        """Load a model in all processes, as `Models.load`."""
         self._change("load", name)
 
     def unload(self, name: str) -> None:
-        """Unload a model in all processes, as `Models.unload` does."""
+        """Unload a model in all processes, as `Models.unload`."""
         self._change("unload", name)
 
     def metrics(self) -> Page:
-        """The metrics of all processes; only the counters of a process that does not answer."""
+        """Return the metrics of all processes. For a process that does not answer, they are its counters."""
         answers = self._ask("page", PAGE_SECONDS)
         pages = [
-            _pages.decode(answers[number]) if number in answers else self._counted_by(number)
+            _pages.decode(answers[number]) if number in answers else self._saved_counters(number)
             for number in self._others
         ]
         return summed([self._own_page(), *pages])
 
     def _change(self, action: str, name: str) -> None:
-        # Two changes at once would reach the processes in different orders.
+        # Two changes at the same time could reach the processes in different orders.
         with locked(self._slot.folder / "changing", self._models.check_not_stopped):
             try:
                 self._answer(f"{action} {name}")
-            except ModelError:  # what can be served has changed here, and must change in the others
+            except ModelError:  # other versions may be loaded all the same, and must be in all processes
                 self._ask(f"{action} {name}", CHANGE_SECONDS)
                 raise
             self._ask(f"{action} {name}", CHANGE_SECONDS)
 
     def _ask(self, request: str, limit_seconds: float) -> dict[int, str]:
-        """Ask all other processes, and return the answers by their numbers.
+        """Send a request to all other processes, and return their answers by process number.
 
-        Processes that are gone are left out, and so are those that do not answer in time with a page.
+        The result has no answer of a process that is gone, or that does not send its page in time.
 
         Raises:
             Unavailable: a process has not made a change in time; all others have answered.
             OctofoldError: a process raised this error; all others have answered.
-            RuntimeError: a process raised another error.
+            RuntimeError: a process raised an error of another type.
         """
         with ThreadPoolExecutor(max(1, len(self._others))) as callers:
             replies = callers.map(partial(self._reply, request, limit_seconds), self._others)
@@ -138,14 +140,14 @@ class SharedService(OpenInference):
                 if content := received.read():
                     return Status.FromString(content)
         except (OSError, DecodeError) as error:
-            # It is stopped or stuck: it does not answer, or its socket takes no more requests.
+            # The process is stopped or stuck: it does not answer, or its socket accepts no more requests.
             if request != "page" and isinstance(error, TimeoutError | BlockingIOError):
-                return status_of(Unavailable(f"process {number} does not answer: end it, and repeat this"))
+                return status_of(Unavailable(f"process {number} does not answer; end it and repeat the call"))
         _log.info("process %d does not answer", number)
         return None
 
     def _answer(self, request: str) -> str:
-        """Do what another process asks for; the answer is not empty."""
+        """Carry out the request of another process, and return the answer, which is not empty."""
         action, _, name = request.partition(" ")
         if action == "page":
             return _json(self._own_page())
@@ -154,17 +156,17 @@ class SharedService(OpenInference):
 
     def _own_page(self) -> Page:
         with self._lock:
-            page = summed([super().metrics(), self._before])
+            page = summed([super().metrics(), self._saved])
             try:
                 write_text(self._file(self._slot.number), _json(page))
             except OSError as error:
                 _log.warning("cannot save the counters; they are lost if this process ends: %s", error)
         return page
 
-    def _counted_by(self, number: int) -> Page:
+    def _saved_counters(self, number: int) -> Page:
         try:
             return counters_of(_pages.decode(read_regular(self._file(number), MAX_PAGE_BYTES)))
-        except OSError:  # it has written no page yet
+        except OSError:  # the process has not written a page yet
             return []
 
     def _file(self, number: int) -> Path:
@@ -179,18 +181,18 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
         self.answer = answer
 
     def handle_error(self, *_: object) -> None:
-        """Log that the other process has gone, in place of a traceback on standard error."""
-        _log.info("another process did not wait for its answer")
+        """Log that the other process is gone; by default, a traceback is printed on standard error."""
+        _log.info("another process left before it received its answer")
 
 
 class _Answering(socketserver.StreamRequestHandler):
     server: _Listener
 
     def handle(self) -> None:
-        """Answer a request with a status, whose message is the answer if it is OK."""
+        """Answer a request with a status. If its code is OK, its message is the answer."""
         try:
             reply = Status(message=self.server.answer(self.rfile.read(MAX_REQUEST_BYTES).decode()))
-        except Exception as error:  # the error is for the caller in the other process
+        except Exception as error:  # the other process raises the error
             unexpected = Status(code=UNKNOWN, message=f"{type(error).__name__}: {error}")
             reply = status_of(error) if type(error) in CODES else unexpected
         self.wfile.write(reply.SerializeToString())

@@ -1,7 +1,7 @@
 """Supervises several processes that serve one port: starts them, restarts those that die, forwards signals.
 
-It is for machines with more cores than one process can use: Python runs one thread of a process at a time.
-The kernel spreads connections, not calls, over the processes.
+Several processes use more cores than one, because Python runs one thread of a process at a time. The kernel
+spreads connections over the processes, not calls.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from octofold_server.system.sockets import hold_port, port_written, socket_folde
 
 CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
-"""Pause before a process is restarted, so that one that always fails does not use all the CPU."""
+"""Pause before a process is restarted, so that a process that always fails does not use all CPU time."""
 LAST_SECONDS = 30.0
-"""Time for a process to end, beyond grace and drain."""
+"""Time that a process has to end after --grace and --drain."""
 
 Run = Callable[[Config, ProcessSlot], int]
-"""Serves in a process and returns the exit code."""
+"""A function that serves in a process, and returns the exit code."""
 
 _log = logging.getLogger(__name__)
 _spawning = multiprocessing.get_context("spawn")  # a forked child would inherit held locks
@@ -49,7 +49,7 @@ def serve_together(config: Config, run: Run) -> int:
         StartupError: the server cannot listen on the address, or a port file, the ready file or the folder of
             the processes cannot be written.
     """
-    check_writable_paths(config)  # each process has its own port file
+    check_writable_paths(config)  # the processes get other port files, so they do not check these
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
         rest_port = config.rest_port
@@ -65,7 +65,7 @@ def serve_together(config: Config, run: Run) -> int:
         if rest_port is not None:
             ending.enter_context(port_written(config.rest_port_file, rest_port))
         with port_written(config.port_file, port):
-            _log.info("%d processes serve on port %d", config.processes, port)
+            _log.info("%d processes are serving on port %d", config.processes, port)
             while not signals.wait(CHECK_SECONDS):
                 processes.restart_dead()
         return processes.end(signals)
@@ -76,7 +76,7 @@ class _Processes:
 
     Args:
         config: the configuration of each process, except for its port file.
-        folder: a folder for these processes only.
+        folder: a folder that only these processes use.
         run: called in each process, with its slot.
     """
 
@@ -84,15 +84,15 @@ class _Processes:
         self._config = config
         self._folder = folder
         self._run = run
-        self._members: list[Any] = []  # multiprocessing.Process, of a context
-        self._restart_at: dict[int, float] = {}  # the times to restart dead processes, by number
+        self._members: list[Any] = []  # `multiprocessing.Process` objects of the context
+        self._restart_at: dict[int, float] = {}  # when to restart dead processes, by process number
         self._failed = False
 
     def start(self, signals: Signals) -> bool:
-        """Start the processes one after the other, each once the previous one is ready.
+        """Start the processes one after the other, each when the previous one is ready.
 
-        Returns False if a process has ended or a signal came, so that an error at the start is logged only
-        once.
+        This stops and returns False if a process ends or a signal comes. An error at the start is thus
+        logged only once.
         """
         for number in range(self._config.processes):
             self._members.append(self._new(number))
@@ -105,7 +105,7 @@ class _Processes:
         return True
 
     def restart_dead(self) -> None:
-        """Restart the processes that have died, after a pause."""
+        """Restart dead processes, each after a pause."""
         now = time.monotonic()
         for number, member in enumerate(self._members):
             if member.is_alive():
@@ -124,19 +124,19 @@ class _Processes:
                 os.kill(member.pid, number)
 
     def end(self, signals: Signals) -> int:
-        """End all processes, with grace and drain; forward further signals; return the exit code."""
+        """Let all processes end with grace and drain, forward further signals, and return the exit code."""
         self._terminate()
         end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
             if signals.wait(CHECK_SECONDS):
                 self._terminate()
-        well = (0, -signal.SIGTERM)  # -SIGTERM: a process that did not serve yet
+        well = (0, -signal.SIGTERM)  # -SIGTERM is the exit code of a process that did not serve yet
         ended = [member for number, member in enumerate(self._members) if number not in self._restart_at]
         return int(self._failed or any(member.exitcode not in well for member in ended))
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)  # a stopped process also has calls to finish
+        self.signal(signal.SIGCONT)  # a suspended process has calls to finish, too
 
     def kill(self) -> None:
         """Kill the processes that have not ended."""
@@ -158,7 +158,7 @@ class _Processes:
 
 
 def _serve(run: Run, config: Config, slot: ProcessSlot) -> None:
-    os.setsid()  # the parent process receives Ctrl-C and forwards it
+    os.setsid()  # only the parent process receives Ctrl-C, and forwards it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     raise SystemExit(run(config, slot))
 

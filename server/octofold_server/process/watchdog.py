@@ -1,6 +1,6 @@
-"""Detects that the gRPC thread has failed or is stuck; the process would otherwise look healthy.
+"""Detects that the gRPC thread has failed or is stuck, while the process otherwise looks healthy.
 
-It also ends connections that are silent or too many.
+It also ends connections that are silent, or beyond the maximum number.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ SILENT_SECONDS = 2.0
 """Time without a heartbeat after which the server reports not ready."""
 
 STUCK_SECONDS = 10.0
-"""Time without a heartbeat after which the server has failed."""
+"""Time without a heartbeat after which the server counts as failed."""
 
 IDLE_CHECKS = 8
-"""Number of checks for silent connections within the time limit of a silent connection."""
+"""Number of checks for silent connections in the time after which a silent connection is ended."""
 
 LAST_SECONDS = 5.0
-"""Time for the process to end after a failure, before it is killed."""
+"""Time that the process has to end after a failure, before it is killed."""
 
 _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Checks the heartbeats and the connections of a server in a thread, from `start` to `stop`.
+    """Checks the heartbeats and the connections of a gRPC server in a thread, from `start` to `stop`.
 
-    It counts checks, not seconds, because a process that was suspended as a whole is not stuck.
+    It measures time by counting its checks: after the whole process was suspended, the server is not stuck.
 
     Args:
-        server: a server that has been started.
+        server: the gRPC server.
         refusals: counts the connections that are ended because too many are open.
         on_failure: called once when the server has failed.
 
     Attributes:
-        failure: the reason of a failure; empty if there is none.
+        failure: the reason for a failure; empty if there is none.
     """
 
     def __init__(self, server: Server, refusals: Refusals, on_failure: Callable[[], None]) -> None:
@@ -51,16 +51,16 @@ class Watchdog:
         self._server = server
         self._refusals = refusals
         self._on_failure = on_failure
-        self._silent_seconds = 0.0  # without a heartbeat
+        self._silent_seconds = 0.0  # time without a heartbeat
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
-        """Return whether the server had a heartbeat recently."""
+        """Return whether the server had a heartbeat within `SILENT_SECONDS`."""
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, most_connections: int) -> None:
-        """Begin to check.
+        """Begin to check the server, which has been started.
 
         Args:
             connections: the connections of the server.
@@ -93,15 +93,15 @@ class Watchdog:
                 if until_idle_look <= 0 or open_files() > self._most_connections:
                     until_idle_look = idle_seconds / IDLE_CHECKS
                     self._end_silent(idle_seconds)
-            except Exception:  # a stuck thread must still end the process
-                _log.exception("could not look for silent connections")
+            except Exception:  # this thread must go on checking heartbeats
+                _log.exception("cannot end silent connections")
 
     def _end_silent(self, idle_seconds: float) -> None:
         if ended := self._connections.end_silent(idle_seconds, self._most_connections):
             self._refusals.add_connections(ended)
             _log.warning(
-                "more than %d connections are open; ended the %d that were silent for longest, from the "
-                "addresses with most connections",
+                "more than %d connections are open; ended the %d that had been silent for longest, from the "
+                "addresses with the most connections",
                 *(self._most_connections, ended),
             )
 
@@ -110,6 +110,6 @@ class Watchdog:
         _log.critical("%s; ending the process", what)
         self._on_failure()
         time.sleep(LAST_SECONDS)
-        # The thread that ends the process may itself be stuck.
+        # The process is still alive, so the thread that should end it may be stuck, too.
         logging.shutdown()
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Checks before models are loaded, which may take minutes, that the server can write its files."""
+"""Checks that the server can write its files. It does so before models are loaded, which may take minutes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def check_writable_paths(config: Config) -> None:
     """Check that the port files and the ready file can be written, without changing them.
 
     Raises:
-        StartupError: a file cannot be written.
+        StartupError: a file cannot be written, or the host is a Unix socket together with options that do
+            not support it.
     """
     if is_socket(config.host) and (config.rest_port is not None or config.processes > 1):
         raise StartupError(

@@ -1,1 +1,1 @@
-"""The protocols of the service: a package or a module for each."""
+"""The protocols of the service, each in its own module or package."""

@@ -1,6 +1,6 @@
 """The protocol `grpc.health.v1`: Check and Watch report whether the services and the models are ready.
 
-Nothing here blocks. While a slow watcher has not read a status, only the latest later status is kept for it.
+No function here blocks. A slow watcher may miss statuses: while it has not read one, only the latest is kept.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from octofold_server.system.quoting import quoted
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_NAME = 256
-"""Maximum number of characters in a requested name; no service or model has a longer one."""
+"""Maximum number of characters in a requested name. Names of services and models are shorter."""
 
 MOST_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
 MAX_WATCHES_PER_CONNECTION = 16
-"""gRPC clients need only one for each connection."""
+"""Maximum number of watching calls on a connection. gRPC clients need only one."""
 
 WATCH_RETRY_SECONDS = 10.0
 
@@ -36,10 +36,10 @@ _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Health:
-    """The health of the services and the models: all are NOT_SERVING before `serve` and after `leave`.
+    """The health of the services and the models. All are NOT_SERVING before `serve` and after `leave`.
 
     Args:
-        services: full names of the gRPC services, which are ready while any model is. The empty name, which
+        services: full names of the gRPC services. They are ready if any model is ready. The empty name, which
             stands for the whole server, is always one of them.
     """
 
@@ -64,13 +64,13 @@ class Health:
         self._notify()
 
     def set_model(self, name: str, ready: bool) -> None:
-        """Set whether a model has a ready version. Clients name the model in place of a service."""
+        """Set whether a model has a ready version. Clients may ask for the model like for a service."""
         with self._lock:
             self._models[name] = ready
         self._notify()
 
     def status(self, name: str) -> int:
-        """Return the status of a name, a value of `HealthCheckResponse.ServingStatus`."""
+        """Return the status of a service or a model: a value of `HealthCheckResponse.ServingStatus`."""
         with self._lock:
             if name in self._services:
                 is_ready = any(self._models.values())
@@ -82,24 +82,24 @@ class Health:
 
     @property
     def watches(self) -> int:
-        """Number of watching calls."""
+        """The number of calls of Watch in progress."""
         with self._lock:
             return len(self._watches)
 
     def watch(self, call: Rpc, name: str) -> None:
-        """Send the status of a name to a call, now and whenever it changes.
+        """Send the status of a service or a model to a call, now and whenever it changes.
 
         Raises:
-            QueueFull: too many calls watch, on the server or on this connection.
+            QueueFull: the server or the connection has too many calls of Watch.
         """
         watch = _Watch(self, call, name)
         with self._lock:
             if len(self._watches) >= MAX_WATCHES:
-                raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
+                raise QueueFull(f"{MAX_WATCHES} health watches are open, the maximum", WATCH_RETRY_SECONDS)
             on_connection = [each.connection for each in self._watches].count(watch.connection)
             if watch.connection != NAMELESS and on_connection >= MAX_WATCHES_PER_CONNECTION:
                 raise QueueFull(
-                    f"{MAX_WATCHES_PER_CONNECTION} calls watch health on this connection, the maximum",
+                    f"{MAX_WATCHES_PER_CONNECTION} health watches are open on this connection, the maximum",
                     WATCH_RETRY_SECONDS,
                 )
             self._watches.add(watch)
@@ -125,10 +125,11 @@ class _Watch:
         self._name = name
         self._health = health
         self._call = call
+        # The lock guards the three below. It is taken before the lock of Health.
+        self._lock = threading.Lock()
         self._sent: int | None = None  # the last status
         self._is_sending = False
         self._has_left = False
-        self._lock = threading.Lock()  # guards the three above; taken before the lock of Health
         call.on_sent = self._was_sent
         call.on_left = self._left
 
@@ -167,11 +168,11 @@ class _Watch:
 
 
 def add_health(methods: Methods, health: Health, admission: Admission) -> None:
-    """Add the RPCs to the methods of a server.
+    """Add the RPCs of health checks to the methods of a server.
 
     Args:
         methods: the methods of the server.
-        health: the health to report.
+        health: the health of services and models.
         admission: counts the refused calls.
     """
 
@@ -182,7 +183,7 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
         return _response(status)
 
     def watch(call: Rpc, message: bytes) -> None:
-        """Answer with the status and all its changes, until the caller leaves."""
+        """Send the status and its later changes, until the caller leaves."""
         try:
             name = decode(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:

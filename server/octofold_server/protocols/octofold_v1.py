@@ -26,12 +26,12 @@ SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 
 def add_octofold(methods: Methods, admission: Admission, threaded: ThreadedMethods) -> None:
-    """Add the RPCs to the methods of a server.
+    """Add the RPCs of `octofold.v1` to the methods of a server.
 
     Args:
         methods: the methods of the server.
         admission: admits every call and message about boards. ListModels needs no admission.
-        threaded: runs ListModels, because its reply may be long.
+        threaded: runs ListModels in a thread, because its reply may be long.
     """
 
     def list_models(_: pb.ListModelsRequest) -> pb.ListModelsResponse:
@@ -69,7 +69,8 @@ _OUTPUTS = {
     switches: frozenset(tensor.name for tensors in compress(_SWITCHES, switches) for tensor in tensors)
     for switches in product((False, True), repeat=4)
 }
-"""The outputs that `with_probabilities`, `with_votes`, `with_search` and `with_value` request."""
+"""Names of the requested outputs, by the values of `with_probabilities`, `with_votes`, `with_search` and
+`with_value`."""
 
 
 class _Codec:
@@ -149,7 +150,10 @@ class StreamNextMovesCodec(_Codec):
 
 
 def _board(exponents: Sequence[int]) -> NDArray[Any] | str:
-    """Return the board `[1, 16]` of 16 exponents, as wide integers if one does not fit into a byte."""
+    """Return the board `[1, 16]` of 16 exponents, or an error message.
+
+    Its type is uint8, or int64 if an exponent does not fit into a byte.
+    """
     if len(exponents) != CELLS:
         missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
         return f"board must hold 16 exponents, got {len(exponents)}{missing}"

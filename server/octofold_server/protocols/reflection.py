@@ -1,7 +1,7 @@
 """Server reflection, versions v1 and v1alpha: describes the services to tools such as grpcurl.
 
-The answers come from grpcio-reflection. We handle the streams ourselves, because grpcio-reflection would keep
-a thread busy for each silent client. Both versions have the same messages under two names.
+The answers come from grpcio-reflection. This module handles the streams, because grpcio-reflection would
+occupy a thread for each silent client. The messages of both versions differ only in their names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_BYTES = 4096
 
 
 class Reflection:
-    """The RPCs of reflection. All methods run on the thread that serves calls.
+    """The RPCs of reflection. Their methods run in the thread that serves calls.
 
     Args:
         services: full names of the services to describe.
@@ -39,7 +39,8 @@ class Reflection:
     """
 
     def __init__(self, services: Sequence[str], admission: Admission) -> None:
-        self._servicer = ReflectionServicer((*services, V1ALPHA), _Pools())  # no package describes V1
+        # V1 is not listed, because no installed package has its descriptor.
+        self._servicer = ReflectionServicer((*services, V1ALPHA), _Pools())
         self._admission = admission
         self._open: set[Rpc] = set()
 
@@ -49,9 +50,9 @@ class Reflection:
             methods.add_stream(f"{service}/{METHOD}", self.begin)
 
     def begin(self, call: Rpc) -> None:
-        """Answer each message of a new stream before the next one is read."""
+        """Begin a stream: read a message, send its answer, then read the next message."""
         if len(self._open) >= MAX_STREAMS:
-            error = QueueFull(f"{MAX_STREAMS} streams of reflection are open, the maximum", RETRY_SECONDS)
+            error = QueueFull(f"{MAX_STREAMS} reflection streams are open, the maximum", RETRY_SECONDS)
             fail(call, self._admission.count(error), METHOD)
             return
 
@@ -79,7 +80,9 @@ class Reflection:
     def _answer(self, message: bytes) -> bytes:
         if len(message) > MOST_BYTES:
             raise self._admission.count(
-                InvalidRequest(f"{METHOD} takes messages of {MOST_BYTES} bytes, got {len(message)}")
+                InvalidRequest(
+                    f"a message of {METHOD} must have at most {MOST_BYTES} bytes, got {len(message)}"
+                )
             )
         request = decode(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # the servicer does not use it
@@ -88,7 +91,7 @@ class Reflection:
 
 
 class _Pools:
-    """Finds descriptors in the pool of the Open Inference Protocol, and otherwise in the default pool."""
+    """Finds descriptors in the pool of the Open Inference Protocol, or else in protobuf's default pool."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def find(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Serves the files of the page with a type, a digest for caches, and a strict security policy."""
+"""Serves the files of the page, with content types, digests for caches, and a strict security policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from octofold_game.drawing.viewer import viewer_files
 
 INDEX = "index.html"
 VIEWER = "viewer/"
-"""The path of the files that the page shares with the HTML report."""
+"""The folder in addresses of the files that the page shares with HTML reports."""
 
 CONTENT_TYPES = {
     ".html": "text/html",
@@ -22,14 +22,15 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-"""Content types by the suffix of a file; files with other suffixes are not served."""
+"""Content types by the suffix of a file. Files with other suffixes are not served."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
-"""A policy without inline code, `eval`, other hosts, frames around the page, or text that becomes HTML."""
+"""The security policy of the page. It forbids inline code, `eval`, other hosts, frames around the page, and
+assigning text as HTML."""
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
@@ -48,11 +49,11 @@ class File:
     content: bytes
     content_type: str
     tag: str
-    """The digest of the file; a cache with the same digest needs no new copy."""
+    """The digest of the file, as its entity tag. A cache with the same digest needs no new copy."""
 
 
 class PageFiles:
-    """The page's own files and those of the viewer, in memory: some hundred kilobytes."""
+    """The files of the page and of the viewer, in memory. They take some hundred kilobytes."""
 
     def __init__(self) -> None:
         self._files = dict(_read(files(__package__) / "static", ""))
@@ -60,15 +61,15 @@ class PageFiles:
             self._files[VIEWER + name] = _file(text.encode(), CONTENT_TYPES[name[name.rfind(".") :]])
 
     def reply(self, name: str, request: web.Request) -> web.Response:
-        """Return the reply with a file, or with an empty body if the client already has it.
+        """Return a reply with a file, or with an empty body if the client already has the file.
 
         Raises:
-            web.HTTPNotFound: there is no such file.
+            web.HTTPNotFound: the page does not have the file.
         """
         file = self._files.get(name)
         if file is None:
-            raise web.HTTPNotFound(reason="the page has no such file")
-        # Caches must ask every time, so that files of different versions are never mixed.
+            raise web.HTTPNotFound(reason="the page does not have this file")
+        # With "no-cache", a browser asks before it uses a copy, so files of two versions are never mixed.
         headers = {**SECURITY_HEADERS, "Cache-Control": "no-cache", "ETag": f'"{file.tag}"'}
         if any(tag.value in (file.tag, "*") for tag in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)

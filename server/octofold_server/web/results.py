@@ -1,6 +1,7 @@
-"""The results of evaluations, for the page: lists them, and reads their files, which grow during games.
+"""Lists the results of evaluations for the page, and reads their files, which may still grow.
 
-`octofold evaluate` writes them; docs/results.md describes them. Nothing else in the folder is served.
+`octofold evaluate` writes the results, and docs/results.md describes them. Other files in the folder are not
+served.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ from octofold_game.replays import CHECKSUM, FILE_HEADER, HEAD
 from octofold_proto.errors import InvalidRequest
 
 FILES = (CONDITIONS_FILE, GAMES_FILE, LIVE_FILE)
-"""The files of a result that the page reads."""
+"""The files of a result that the page may read."""
 
 STATE = "state.json"
-"""In place of a file: what the list says about one result."""
+"""The name under which the page reads the entry of one result in the list. It is not a file."""
 
 MAX_BYTES = 4 << 20
-"""Most bytes of a file in one reply. The page asks again for the rest."""
+"""Maximum bytes of a file in one reply. The page requests the rest with further requests."""
 
 MAX_RESULTS = 200
-"""Most results in a list: the newest."""
+"""Maximum number of results in the list, which are the newest ones."""
 
 MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
-"""How deep results may lie, how many folders a search reads at most, and how many entries of each."""
+"""Limits of the search for results: levels of folders, folders in all, and entries read from each folder."""
 
 MAX_CONDITIONS_BYTES = 65_536
 
 MAX_GAMES = 20_000
-"""Maximum heads per call. The next call continues."""
+"""Maximum number of games that one call of `updated_tally` counts. The next call continues."""
 
 
 class Piece(NamedTuple):
-    """A part of a file, and the age of the file, because the clock of a browser may differ."""
+    """A part of a file. The age of the file is in seconds, because a browser's clock may differ."""
 
     content: bytes
     age_seconds: float
@@ -61,22 +62,25 @@ class Piece(NamedTuple):
 
 @dataclass
 class Tally:
-    """The finished games of a replay file that grows, and their scores; moves are not read."""
+    """The number and the scores of the finished games in a replay file, which may still grow."""
 
     file: tuple[int, int] = (0, 0)
-    """Device and number of the file: an evaluation that ends puts another in its place."""
+    """Device and inode of the file. They change, because an evaluation replaces the file at its end."""
     planned: range | None = None
-    """The indices of the games that count; None for all."""
+    """The indices of the planned games, which are the games to count; None for all."""
     at: int = len(FILE_HEADER)
+    """The position in the file after the counted games."""
     last: int = -1
-    """The largest index of a game that counts."""
+    """The largest index of a counted game; -1 if there is none."""
     games: int = 0
+    """The number of counted games."""
     mean: float = 0.0
+    """The mean of the scores."""
     squares: float = 0.0
-    """The sum of squared distances from the mean."""
+    """The sum of the squared distances of the scores from their mean."""
 
     def add(self, game: int, score: int) -> None:
-        """Count a game if it is planned (Welford's method)."""
+        """Count a game if it is planned, and update the mean and `squares` by Welford's method."""
         if self.planned is not None and game not in self.planned:
             return
         self.games += 1
@@ -87,14 +91,20 @@ class Tally:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation of the scores; None for fewer than two."""
+        """The standard deviation of the scores; None for fewer than two games."""
         return (self.squares / (self.games - 1)) ** 0.5 if self.games > 1 else None
 
 
-def counted(descriptor: int, tally: Tally, planned: range | None = None) -> Tally:
-    """The tally with the planned games that the file has got since.
+def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -> Tally:
+    """Return the tally with the games that were added to a replay file since it was counted.
 
-    A file that is no replay counts as one without games. The page reports it when it is opened.
+    A file that is not a replay file counts as one without games. The page reports the error when a user opens
+    the result.
+
+    Args:
+        descriptor: the descriptor of the file.
+        tally: the tally of the games counted so far.
+        planned: the indices of the games to count; None for all.
     """
     status = os.fstat(descriptor)
     file = (status.st_dev, status.st_ino)
@@ -116,11 +126,11 @@ def counted(descriptor: int, tally: Tally, planned: range | None = None) -> Tall
 class Results:
     """Reads the results below a folder, which need not exist.
 
-    A result is named by its path below the folder, such as `monday/evaluate-swift`. Links are not followed.
+    The name of a result is its path below the folder, such as `monday/evaluate-swift`. No link is followed.
 
     Args:
         folder: the folder; None for no results.
-        max_folders: how many folders a search for results reads at most.
+        max_folders: maximum number of folders that a search for results reads.
     """
 
     def __init__(self, folder: Path | None, max_folders: int = MAX_FOLDERS) -> None:
@@ -129,30 +139,34 @@ class Results:
         self._tallies: dict[str, Tally] = {}
 
     def list(self) -> list[dict[str, Any]]:
-        """The results that changed last: name, conditions, games and their scores, age in seconds.
+        """Return the newest results, each as a JSON object.
 
-        Without all planned games, `unfinished` says why there is neither an average nor a deviation.
+        A result has a name, its conditions, the age in seconds, the number of games, and the average and the
+        standard deviation of their scores. If a planned game is missing, the average and the deviation are
+        None, and `unfinished` gives the reason.
         """
         if self._folder is None:
             return []
         now = time.time()
-        newest = heapq.nlargest(MAX_RESULTS, _found(self._folder, self._max_folders))
+        newest = heapq.nlargest(MAX_RESULTS, _find_results(self._folder, self._max_folders))
         self._tallies = {name: self._tallies.get(name, Tally()) for _, name in newest}
         described = (self._described(name, max(0.0, now - changed)) for changed, name in newest)
         return [each for each in described if each is not None]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
-        """Read a file of a result from byte `start`; an empty piece if the file is not there yet.
+        """Read a file of a result from byte `start`.
 
         Returns:
-            The piece; None if there is no such result.
+            The piece, which is empty if the file does not exist yet; None if the result does not exist.
 
         Raises:
-            InvalidRequest: the name of the result or of the file is not one of a result.
+            InvalidRequest: a result cannot have this name, or cannot have this file.
         """
         parts = result.split("/")
-        if len(parts) > MAX_DEPTH or not all(map(_is_name, parts)) or file not in (*FILES, STATE):
-            raise InvalidRequest(f"results have names and the files {', '.join((*FILES, STATE))}")
+        if len(parts) > MAX_DEPTH or not all(map(_is_visible, parts)) or file not in (*FILES, STATE):
+            raise InvalidRequest(
+                f"the address must be that of a file of a result: {', '.join((*FILES, STATE))}"
+            )
         if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None
         if file == STATE:
@@ -189,9 +203,9 @@ class Results:
         }
 
     def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
-        """The average without luck in a result file, if it is known and the file describes `games` games.
+        """Return the average without luck in a result file; None if the file has none for `games` games.
 
-        Only the first part of the file is read: behind it are the scores, which may be millions.
+        This reads only the first part of the file. The scores follow after it, and may be millions.
         """
         assert self._folder is not None
         head = _read(self._folder, file, 0, MAX_CONDITIONS_BYTES)
@@ -206,32 +220,32 @@ class Results:
         return None if adjusted is None else msgspec.to_builtins(adjusted)
 
     def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
-        """The planned games in a replay file, which need not exist, on top of those counted so far."""
+        """Return the tally with the games added to a replay file; an empty tally if it cannot be read."""
         assert self._folder is not None
         try:
-            with _opened_file(self._folder, file) as descriptor:
-                return counted(descriptor, tally, planned)
+            with _open_file(self._folder, file) as descriptor:
+                return updated_tally(descriptor, tally, planned)
         except OSError:
             return Tally()
 
 
-def _found(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
-    """The results below a folder, the upper ones first: when their games changed, and their names.
+def _find_results(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
+    """Yield the results below a folder: the time when their games last changed, and their names.
 
-    A result holds no others.
+    Results at a higher level come first. The folder of a result is not searched for others.
     """
     folders = [root]
-    for folder in folders:  # which grows
+    for folder in folders:  # the list grows during the loop
         name = folder.relative_to(root)
-        changed = _changed(folder / GAMES_FILE) if name.parts else None
+        changed = _change_time(folder / GAMES_FILE) if name.parts else None
         if changed is not None:
             yield changed, name.as_posix()
         elif len(name.parts) < MAX_DEPTH:
             folders += _folders_in(folder)[: max_folders - len(folders)]
 
 
-def _changed(file: Path) -> float | None:
-    """When a regular file changed; None if there is none."""
+def _change_time(file: Path) -> float | None:
+    """Return the time when a file last changed, in Unix seconds; None if it is not a regular file."""
     try:
         status = os.lstat(file)
     except OSError:
@@ -240,27 +254,27 @@ def _changed(file: Path) -> float | None:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """The folders in a folder that are no links, sorted; none if it cannot be read."""
+    """Return the folders in a folder, sorted, without links; an empty list if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            first = [entry for entry in islice(entries, MAX_ENTRIES) if _is_name(entry.name)]
+            first = [entry for entry in islice(entries, MAX_ENTRIES) if _is_visible(entry.name)]
             return sorted(Path(entry) for entry in first if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
 
 
-def _is_name(text: str) -> bool:
-    """Whether a folder with this name is looked at: any text that is not hidden and that JSON can carry."""
+def _is_visible(text: str) -> bool:
+    """Return whether the page may show a folder with this name. It must be printable and not hidden."""
     return text.isprintable() and not text.startswith(".") and text != ""
 
 
 def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
-    """A part of the file `path` below a folder; None if it is not a regular file, or lies behind a link."""
+    """Read a part of the file `path` below a folder; None if it is not a regular file, or behind a link."""
     try:
-        with _opened_file(root, path) as descriptor:
+        with _open_file(root, path) as descriptor:
             status = os.fstat(descriptor)
             age = max(0.0, time.time() - status.st_mtime)
-            if start >= status.st_size:  # no file system can seek to every number
+            if start >= status.st_size:  # file systems cannot seek to very large positions
                 return Piece(b"", age)
             return Piece(os.pread(descriptor, most_bytes, start), age)
     except OSError:
@@ -268,14 +282,14 @@ def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
 
 
 @contextmanager
-def _opened_file(root: Path, path: str) -> Iterator[int]:
-    """The descriptor of the regular file `path` below a folder.
+def _open_file(root: Path, path: str) -> Iterator[int]:
+    """Open the regular file `path` below a folder during the block, and yield its descriptor.
 
     Raises:
-        OSError: it cannot be opened, is not a regular file, or lies behind a link.
+        OSError: the file cannot be opened, is not a regular file, or is behind a link.
     """
     *folders, name = path.split("/")
-    with _opened(root, folders) as folder:
+    with _open_folder(root, folders) as folder:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -286,8 +300,12 @@ def _opened_file(root: Path, path: str) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(root: Path, folders: list[str]) -> Iterator[int]:
-    """A folder below `root`, each folder on the way opened in the one before: no link can lead out."""
+def _open_folder(root: Path, folders: list[str]) -> Iterator[int]:
+    """Open a folder below `root` during the block, and yield its descriptor.
+
+    Each folder on the way is opened relative to its parent and without following links, so no link can lead
+    out of `root`.
+    """
     with ExitStack() as stack:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, folder)

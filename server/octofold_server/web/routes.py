@@ -1,7 +1,7 @@
-"""The routes of the page: its files, and the few requests that the Open Inference Protocol does not cover.
+"""The routes of the page: its files, and requests that the Open Inference Protocol does not have.
 
-Files are public and need no token, because a browser cannot send one when it opens an address. Every other
-request needs the same rights as an inference.
+The files are public and need no token, because a browser cannot send one when it opens an address. The other
+requests need the same right as an inference.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
 PARAMETERS = ("board", "model", "version", "with_value")
-"""The parameters of a request about a board. They cannot set the time of a search, because an image in a page
-of another site can make the request."""
+"""The allowed parameters of a request about a board. The time of a search is not one of them, because an
+image in a page of another site can make the request."""
 
 NO_MOVE = "none"
-"""The answer to a board without a legal move."""
+"""The answer of `/move` to a board without a legal move."""
 
 DIGITS = "0123456789abcdefgh"
-"""Hexadecimal exponents, and two more letters for the tiles 65536 and 131072."""
+"""The digits of the exponents 0 to 17: hexadecimal digits, and g and h for the tiles 65536 and 131072."""
 
 
 def routes(config: Config, admission: Admission) -> list[Route]:
-    """Return the routes of the page, or only `/move` if the page is off."""
+    """Return the routes of the page, or only `/move` if the page is disabled."""
     answers = _Answers(config, admission)
     found = [Route("GET", "/move", answers.move)]
     if config.page:
@@ -76,15 +76,15 @@ class _Answers:
         self._admission = admission
         self._views = Views(config.models)
         self._results = Results(config.results)
-        # Sessions of `Views` are for one thread, so these requests use at most one core.
+        # Only one thread may use `Views`, so these requests take at most one CPU core.
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="views")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     async def about(self, _: web.Request) -> web.Response:
-        if self._admission.refusal:  # a page would drop a loading model
+        if self._admission.refusal:  # otherwise the page would drop models that are still loading
             raise Unavailable(self._admission.refusal)
         models = self._admission.models
-        newest = {served.name: served for served in models.served()}  # sorted, so the newest stays
+        newest = {served.name: served for served in models.served()}  # sorted, so the newest comes last
         found = [
             _described(served.card, served.precision, is_default=newest.get(models.default) is served)
             for served in models.served()
@@ -144,15 +144,21 @@ class _Answers:
         names = request.match_info
         start = request.query.get("start", "0")
         if not (start.isascii() and start.isdigit() and len(start) < 16):
-            raise self._admission.count(InvalidRequest("start must be a number of bytes"))
+            raise self._admission.count(
+                InvalidRequest(f"start must be a number of bytes, got {quoted(start)}")
+            )
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
-            raise web.HTTPNotFound(reason="there is no such result")
+            raise web.HTTPNotFound(reason="the result does not exist")
         headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
     async def _ask(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
-        """Submit the board in the address of a request, by default with all outputs; return its call.
+        """Submit the board in the address of a request, and return the answered call.
+
+        Args:
+            request: the request.
+            outputs: the outputs to request; None for all.
 
         Raises:
             OctofoldError: the call failed.
@@ -175,7 +181,7 @@ def _described(
     is_default: bool = False,
     loading_seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Describe a model for `/page/about`."""
+    """Return the description of a model in `/page/about`."""
     return {
         "name": card.name,
         "version": str(card.version),
@@ -192,9 +198,9 @@ def _described(
 
 
 def _values(card: Card) -> dict[str, Any]:
-    """Return the unit of a model's values of moves, and the temperature of their softmax.
+    """Return the unit of the values that a model gives to moves, and the temperature of their softmax.
 
-    A network of afterstate values answers in points. Its probabilities are their softmax.
+    A network of afterstate values gives points. Its probabilities are the softmax of these points.
     """
     answers = (card.description or {}).get("answers")
     kind = answers.get("kind") if isinstance(answers, dict) else None
@@ -204,7 +210,7 @@ def _values(card: Card) -> dict[str, Any]:
 
 
 def _question(request: web.Request) -> Request:
-    """Return the question in the address of a request.
+    """Return the board, the model and the version in the address of a request.
 
     Raises:
         InvalidRequest: a parameter is unknown, has several values, or has a wrong value.
@@ -216,27 +222,27 @@ def _question(request: web.Request) -> Request:
         if len(set(query.getall(name))) > 1:
             raise InvalidRequest(f"the parameter {name} must have one value, got several")
     if query.get("with_value", "false") not in ("true", "false"):
-        raise InvalidRequest("with_value must be true or false")
+        raise InvalidRequest(f"with_value must be true or false, got {quoted(query['with_value'])}")
     return Request(query.get("model", ""), query.get("version", ""), parse_board(query.get("board", "")))
 
 
 def parse_board(text: str) -> NDArray[np.uint8] | str:
-    """Return the board [1, 16] of sixteen digits, row by row from the top left, or an error message."""
+    """Return the board [1, 16] for sixteen digits, row by row from the top left, or an error message."""
     if len(text) != CELLS:
         return (
-            f"board must have {CELLS} characters, got {len(text)}: an exponent for each cell (0 is empty, "
-            "1 is the tile 2, a is 1024), such as 0112033447120a91"
+            f"board must have {CELLS} characters, got {len(text)}: write the exponent of each cell (0 is "
+            "empty, 1 is the tile 2, a is 1024), such as 0112033447120a91"
         )
     exponents = [DIGITS.find(digit) for digit in text.lower()]
     if -1 in exponents:
         cell = exponents.index(-1)
         row, column = cell // 4 + 1, cell % 4 + 1
-        return f"board, row {row}, column {column}: must be one of {DIGITS}, got {quoted(text[cell])}"
+        return f"board: row {row}, column {column} must be one of {DIGITS}, got {quoted(text[cell])}"
     return np.array([exponents], np.uint8)
 
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:
-    """Return the error in one line, for programs that expect one word."""
+    """Return the reply to a failed `/move`: one line of text, for programs that expect one word."""
     message, status, headers = failure_of(request, error)
     return web.Response(
         text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
@@ -244,7 +250,7 @@ def _plain_failure(request: web.Request, error: Exception) -> web.Response:
 
 
 def _first(output: NDArray[Any] | None) -> Any:
-    """Return the output for the first board; None if the model lacks it."""
+    """Return an output for the first board; None if the model does not have the output."""
     return None if output is None else output[0].tolist()
 
 

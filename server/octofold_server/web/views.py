@@ -1,7 +1,7 @@
 """Computes how each view of a board votes, for models that answer calls.
 
-The lanes do not compute this, because it would slow down every call. A separate session computes it, which is
-made when the page first asks for views.
+The lanes do not compute this, because it would slow down every call. A separate session does. It is made when
+the page first asks for the views of a model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from octofold_server.models.loading import ServedVersion
 from octofold_server.models.repository import read_model, read_tensors
 
 MAX_SESSIONS = 3
-"""Maximum number of sessions to keep. Each holds a copy of its model's weights."""
+"""Maximum number of sessions to keep. Each has a copy of the weights of its model."""
 
 MAX_MEGABYTES = 64
-"""Maximum size of a graph and its tensors for a session."""
+"""Maximum size of a graph and its tensors for which a session is made."""
 
 
 class Views:
-    """Computes the probabilities of each view. Only one thread may use it.
+    """Computes the probabilities of moves in each view. Only one thread may use an object of this class.
 
     Args:
         repository: the model repository.
@@ -39,7 +39,7 @@ class Views:
         self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
 
     def of(self, served: ServedVersion, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-        """Return the probabilities [N, V, 4] of boards [N, 16]; None for the reason that `why_not` gives.
+        """Return the probabilities [N, V, 4] for boards [N, 16]; None if there are none (see `why_not`).
 
         Raises:
             ModelError: the files of the model have changed, or its graph cannot run.
@@ -60,19 +60,19 @@ class Views:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
     def why_not(self, served: ServedVersion) -> str:
-        """Return the reason why the model has no views, as a clause to follow its name."""
+        """Return the reason why the page cannot show the views of a model, as a clause without its name."""
         return self._objection(served) or "its graph does not output the answers of single views"
 
     def _objection(self, served: ServedVersion) -> str | None:
-        """Return the reason why the model must not have a second session; None if it may have one."""
+        """Return the reason why no session is made for the views of a model; None if one may be made."""
         graph = served.graph
         if graph is None:
-            return "a player has none"
+            return "a player has no views"
         folder = self._repository / served.name / served.version
         try:
             size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
         except OSError:
-            return "its files cannot be read any more"
+            return "its files cannot be read"
         return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
 
     def _new_session(self, served: ServedVersion, file: GraphFile) -> ViewsSession | None:

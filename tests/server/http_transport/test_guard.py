@@ -30,7 +30,7 @@ def test_a_page_of_another_site_cannot_unload_a_model(
 ) -> None:
     reply = ask(server, "POST", UNLOAD, **headers)
     assert reply.status == 403
-    assert "a page of another site made this request" in reply.json["error"]
+    assert "requests from pages of other sites are refused" in reply.json["error"]
     assert ask(server, "GET", READY).status == 200
     assert server.admission.refusals.counts()["PERMISSION_DENIED"] == 1
 
@@ -67,7 +67,7 @@ def test_a_site_whose_name_resolves_to_loopback_reads_nothing(ask: Ask, server: 
     host = f"evil.example:{server.rest_port}"
     reply = ask(server, "GET", path, Host=host, Origin=f"http://{host}", Sec_Fetch_Site="same-origin")
     assert reply.status == 403
-    assert f"takes no requests for the host '{host}'" in reply.json["error"]
+    assert f"accepts only requests for the host localhost or 127.0.0.1, got '{host}'" in reply.json["error"]
     assert ask(server, "GET", path, Host="localhost").status == 200
     assert ask(server, "GET", "/readyz", Host=host).status == 200  # probes may use any host name
 

@@ -1,4 +1,4 @@
-"""The lanes, threads and batch sizes of models."""
+"""The precision, lanes, threads and batch sizes of models."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, Precision
 from octofold_game.system.processors import usable_cores
+from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.config.options import Config
-from octofold_server.models.layouts import choose_layout
+from octofold_server.models.layouts import choose_layout, choose_precision
 from octofold_server.models.registry import Models
 from support.fakes import FakeBackend
 from support.servers import WriteVersion
 
 CORES = usable_cores()
+
+
+def card_offering(*precisions: Precision) -> Card:
+    files = {name: GraphFile(file=name, sha256="0" * 64) for name in precisions}
+    return Card(format=CARD_FORMAT, name="tiny", version=1, largest_exponent=15, precisions=files)
 
 
 class Taking(FakeBackend):
@@ -73,3 +80,25 @@ def test_without_a_flag_the_first_batch_size_that_is_worth_its_cost_is_taken(
     assert [batch_size(milliseconds, kind=InStages) for milliseconds in (9.0, 0.1, 0.001)] == [16, 64, 256]
     assert batch_size(0.4, lanes=1) == 32
     assert batch_size(0.4, largest=64) == 64
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted", "device", "avx2", "chosen"),
+    [
+        (("fp32", "int8", "fp16"), "auto", "cpu", True, "int8"),
+        (("fp32", "int8", "fp16"), "auto", "cpu", False, "fp32"),
+        (("fp32", "int8", "fp16"), "auto", "cuda", True, "fp16"),
+        (("fp32",), "auto", "cpu", True, "fp32"),
+        (("fp32", "int8"), "int8", "cpu", False, "int8"),
+        (("fp32", "int8"), "fp32", "cpu", True, "fp32"),
+    ],
+)
+def test_auto_takes_the_fastest_precision_for_the_device(
+    offered: tuple[Precision, ...], wanted: str, device: str, avx2: bool, chosen: str
+) -> None:
+    assert choose_precision(card_offering(*offered), wanted, device=device, avx2=avx2) == chosen
+
+
+def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
+    with pytest.raises(ModelError, match=r"precision must be in the card \(fp32, int8\), got fp16"):
+        choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", avx2=True)

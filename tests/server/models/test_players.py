@@ -40,7 +40,7 @@ def models_of(repository: Path, *players: str, **options: Any) -> Models:
         ({"speed": 3}, "unknown option 'speed'; there are depth, seconds, values"),
         ({"table": b"12345"}, "a table has 4 bytes, not 5"),
         ({"digest": "0" * 64}, "table.bin does not match the card"),
-        ({"largest_exponent": 17}, "accepts tiles up to exponent 15, but card.json says 17"),
+        ({"largest_exponent": 17}, "largest_exponent in card.json must be at most 15, the largest"),
     ],
 )
 def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
@@ -103,7 +103,7 @@ def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
     away = repository.rename(repository.with_name("away"))
     with pytest.raises(Unavailable, match="player is loading"):
         models.resolve("player", "", loads=True)
-    wait_for(lambda: "a call needs player, which cannot be loaded" in caplog.text)
+    wait_for(lambda: "cannot load the player player, which a call asked for" in caplog.text)
     away.rename(repository)
 
     def is_tried() -> bool:

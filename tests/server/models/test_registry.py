@@ -157,7 +157,7 @@ def test_a_version_whose_files_have_changed_is_loaded_again_beside_the_old_ones(
     models.reload()
     assert models.resolve("", "") is after
     assert states(models) == {"tiny/1": "READY"}
-    assert "its newer files cannot be served: unexpected RuntimeError" in reason(models, 1)
+    assert "its new files cannot be served: unexpected RuntimeError" in reason(models, 1)
 
 
 def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(

@@ -188,7 +188,7 @@ def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back
         publish(2)
         wait_for(lambda: is_ready(stub, 2))
         models.rename(away)
-        wait_for(lambda: f"models are not reloaded: {NOT_READ}" in server.log)
+        wait_for(lambda: f"cannot reload the models: {NOT_READ}" in server.log)
         assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "2"
         away.rename(models)
         publish(3)

@@ -71,7 +71,7 @@ def test_streams_too_many_are_refused_and_other_calls_go_on(
         wait_for(lambda: len(connection.replies) == UNREAD_STREAMS)  # the server answers every stream
         if transport == "direct":  # the native transport compresses status messages
             assert connection.wait_for_ends(UNREAD_STREAMS - MAX_STREAMS)
-            assert b"streams of reflection are open" in b"".join(connection.replies.values())
+            assert b"reflection streams are open" in b"".join(connection.replies.values())
         with pytest.raises(grpc.RpcError) as failure:
             list(stream_of(channel)(iter([LIST]), timeout=30))
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

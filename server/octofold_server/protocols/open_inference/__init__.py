@@ -1,1 +1,1 @@
-"""The Open Inference Protocol, version 2, with the extensions of Triton: over gRPC and REST."""
+"""The Open Inference Protocol, version 2, with extensions of Triton, over gRPC and REST."""

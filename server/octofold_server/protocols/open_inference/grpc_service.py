@@ -41,12 +41,12 @@ def add_open_inference(
     threaded: ThreadedMethods,
     slow: ThreadedMethods,
 ) -> None:
-    """Add the RPCs to the methods of a server.
+    """Add the RPCs of the protocol to the methods of a server.
 
     Args:
         methods: the methods of the server.
         admission: admits every inference. The other RPCs need no admission.
-        service: the operations.
+        service: the operations of the protocol.
         threaded: runs operations that may block briefly.
         slow: runs operations that may take seconds.
     """
@@ -59,7 +59,7 @@ def add_open_inference(
         def message(request: Any) -> Message:
             if repository := getattr(request, "repository_name", ""):
                 raise InvalidRequest(
-                    f"unknown repository {quoted(repository)}: the only repository has no name"
+                    f"repository_name must be empty, got {quoted(repository)}: the server has one repository"
                 )
             answered: Message = ParseDict(answer(request) or {}, reply())
             return answered
@@ -182,7 +182,7 @@ def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
             contents = _elements(tensor)
         elif tensor.HasField("contents"):
             raise InvalidRequest(
-                f"input {quoted(tensor.name)} has contents, and the request has raw_input_contents"
+                f"input {quoted(tensor.name)} must not have contents if the request has raw_input_contents"
             )
         else:
             contents = raw[number]

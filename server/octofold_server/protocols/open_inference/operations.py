@@ -1,7 +1,7 @@
 """The operations of the Open Inference Protocol: descriptions, statistics, loading and unloading.
 
-gRPC and REST both use this module, so that they differ only in form: REST sends its JSON objects unchanged,
-and gRPC converts them with protobuf's JSON mapping.
+gRPC and REST both use this module, so they return the same content. REST sends the JSON objects unchanged,
+and gRPC converts them to messages with protobuf's JSON mapping.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXTENSIONS = (
     "schedule_policy",
     "statistics",
 )
-"""Supported extensions of Triton; `schedule_policy` means the parameters priority and timeout."""
+"""Supported extensions of Triton. `schedule_policy` stands for the parameters priority and timeout."""
 
 _UNAVAILABLE = (VersionState.FAILED, VersionState.UNLOADED)
 
@@ -49,11 +49,11 @@ class OpenInference:
 
     @property
     def ready(self) -> bool:
-        """Whether the server is ready, as in `Admission.ready`."""
+        """Whether the server is ready, as `Admission.ready`."""
         return self._admission.ready
 
     def model_ready(self, name: str, version: str) -> bool:
-        """Return whether a model is ready on a ready server."""
+        """Return whether the server and a model are ready."""
         try:
             self._models.resolve(name, version)
         except (UnknownModel, Unavailable):
@@ -117,7 +117,7 @@ class OpenInference:
         }
 
     def model_statistics(self, name: str, version: str) -> JsonObject:
-        """Report the statistics of matching versions.
+        """Return the statistics of the matching versions.
 
         Args:
             name: name of a model; empty for all models.
@@ -134,7 +134,7 @@ class OpenInference:
         return {"model_stats": [_statistics(*key, value.snapshot()) for key, value in kept.items()]}
 
     def index(self, *, only_ready: bool) -> list[JsonObject]:
-        """List the versions, or only the ready ones."""
+        """Return the name, version, state and reason of all versions, or of the ready ones."""
         return [
             {
                 "name": version.name,
@@ -147,12 +147,12 @@ class OpenInference:
         ]
 
     def load(self, name: str, parameters: Iterable[str]) -> None:
-        """Load or reload a model; blocks until it serves, but not until replaced versions are drained.
+        """Load or reload a model, and wait until it is ready; replaced versions may still be draining.
 
         Args:
             name: name of the model.
-            parameters: names of the request's parameters; must be empty, because files and configurations
-                come only from the repository.
+            parameters: names of the request's parameters. There must be none, because files and
+                configurations come only from the repository.
 
         Raises:
             InvalidRequest: `parameters` is not empty.
@@ -160,25 +160,25 @@ class OpenInference:
         """
         for parameter in parameters:
             raise InvalidRequest(
-                f"parameter {quoted(parameter)} is not supported: models come from the repository"
+                f"parameter {quoted(parameter)} is not supported: models come only from the repository"
             )
         self.load_model(name)
 
     def load_model(self, name: str) -> None:
-        """Load a model, as `Models.load` does."""
+        """Load a model, as `Models.load`."""
         self._models.load(name)
 
     def unload(self, name: str) -> None:
-        """Unload a model, as `Models.unload` does; its accepted calls are still answered.
+        """Unload a model, as `Models.unload`; its accepted calls are still answered.
 
         Raises:
             UnknownModel: as in `Models.unload`.
-            Unavailable: another process changes models, and the server is shutting down.
+            Unavailable: the server is shutting down while another process loads or unloads a model.
         """
         self._models.unload(name)
 
     def metrics(self) -> Page:
-        """Read the metrics for Prometheus."""
+        """Return the metrics for Prometheus."""
         admission = self._admission
         return exposition(self._models, admission.refusals, ready=self.ready, open_calls=admission.open_calls)
 
@@ -192,13 +192,13 @@ def _tensor(spec: TensorSpec) -> JsonObject:
 
 
 def _output_config(spec: TensorSpec) -> JsonObject:
-    # In Triton's configuration, an output with only the batch dimension is a reshaped one.
+    # Triton's configuration has no output with the batch dimension alone, so it is a reshaped one.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
-    def no_time(count: int) -> JsonObject:  # for compute_input, because boards are read in place
+    def no_time(count: int) -> JsonObject:  # for steps that this server does not have
         return _duration(Total(count, 0.0))
 
     return {

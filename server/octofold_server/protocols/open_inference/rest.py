@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over REST."""
+"""The routes of the Open Inference Protocol over REST."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 )
 
 ADMIN_THREADS = 4
-"""Number of threads for loading and unloading, which take long and must not delay inference."""
+"""Number of threads for loading and unloading models, which take long and must not delay inference."""
 
 LARGE_BODY_BYTES = 65_536
-"""Minimum size of a body that is parsed on another thread, so that it does not delay other requests."""
+"""Size in bytes from which a body is parsed in another thread, so that it does not delay other requests."""
 
 SMALL_BODY_BYTES = 65_536
-"""Maximum size of a body without tensors."""
+"""Maximum size in bytes of a body without tensors."""
 
 _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
@@ -43,17 +43,17 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
     HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests in progress
 }
-"""The status codes under which refused bodies are counted."""
+"""The status codes under which refused requests are counted, by the HTTP status of the reply."""
 
 
 def routes(
     admission: Admission, service: OpenInference, bodies: Bodies, max_body_bytes: int
 ) -> Iterator[Route]:
-    """Yield the routes of the protocol and of its extensions, without the routes of probes.
+    """Yield the routes of the protocol and of its extensions, except for health probes.
 
     Args:
         admission: admits every inference.
-        service: the operations.
+        service: the operations of the protocol.
         bodies: reads bodies.
         max_body_bytes: maximum size of a body.
     """
@@ -113,7 +113,7 @@ class _Routes:
                 self._admission.refusals.add(code_name(error))
                 raise
             try:
-                # An unread reply uses memory, so the call is in progress until the client has read it.
+                # An unread reply uses memory, so the call counts as in progress until the client has read it.
                 with self._admission.call_slot():
                     call = await submit(self._admission, request, inference.request)
                     write = partial(write_inference, inference, call)
@@ -145,7 +145,7 @@ class _Routes:
         return web.Response()
 
     async def _small(self, request: web.Request, kind: type[Body]) -> Body:
-        """Read the body of a request without tensors."""
+        """Read the JSON body of a request without tensors."""
         async with self._bodies.body(request, SMALL_BODY_BYTES, "allowed here") as body:
             try:
                 return msgspec.json.decode(body or b"{}", type=kind)
@@ -161,10 +161,10 @@ class _Routes:
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:
-    """Make the protocol's error reply for an exception.
+    """Return the protocol's error reply for an exception.
 
     Args:
-        refusals: counts the requests that aiohttp refuses.
+        refusals: counts the requests that are refused with an HTTP status.
         request: the request.
         error: the exception of its handler.
     """
@@ -177,7 +177,7 @@ def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> w
 
 
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
-    """Make the protocol's error reply with the HTTP status of the exception."""
+    """Return the protocol's error reply for an exception of a call, with the matching HTTP status."""
     message, status, headers = failure_of(request, error, id_in_body)
     return web.json_response(text=_error(message), status=status, headers=headers)
 
@@ -191,5 +191,5 @@ def _json(value: Any) -> web.Response:
 
 
 def _model(request: web.Request) -> tuple[str, str]:
-    """Return the model and version in the path; empty if missing."""
+    """Return the model and the version in the path of a request; empty if the path has none."""
     return request.match_info.get("model", ""), request.match_info.get("version", "")

@@ -1,6 +1,6 @@
 """Reads and writes the bodies of inference over REST.
 
-A body is JSON. It contains the tensors or, with Triton's binary extension, is followed by them.
+A body is JSON, which contains the tensors. With Triton's binary extension, they follow the JSON as bytes.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 """The header of Triton's binary extension: the number of bytes of JSON in a body."""
 
 MAX_OBJECTS = 256
-"""Maximum number of JSON objects in a body. A request has one, plus two for each tensor and two for
-parameters."""
+"""Maximum number of JSON objects in a body. A valid request has far fewer: two for each tensor, and a few
+more."""
 
 MAX_PART_BYTES = 4096
-"""Maximum size of the JSON of a shape or of an object of parameters."""
+"""Maximum size in bytes of the JSON of a shape, or of the parameters of a request or tensor."""
 
 MAX_ARRAYS = 100_000
-"""Maximum number of arrays in the data of an input, which has one for each board."""
+"""Maximum number of arrays in the data of an input. Nested data has one array for each board."""
 
 MAX_ELEMENTS = CELLS * Config.max_boards
-"""Maximum number of elements in the data of an input. Decoding them blocks all other threads."""
+"""Maximum number of elements in the data of an input. Decoding the data blocks all other threads."""
 
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
@@ -54,7 +54,7 @@ Part = TypeVar("Part")
 
 
 class _Input(msgspec.Struct):
-    """An input. Raw fields may be large, so their size is checked before they are decoded."""
+    """An input tensor. Raw fields may be large, so their size is checked before they are decoded."""
 
     name: str
     datatype: str
@@ -70,7 +70,7 @@ class _Output(msgspec.Struct):
 
 class _Body(msgspec.Struct):
     inputs: list[_Input]
-    id: str | None = None  # many clients send null for what they leave out
+    id: str | None = None  # many clients send null for a field without a value
     parameters: msgspec.Raw = _MISSING
     outputs: list[_Output] | None = None
 
@@ -84,7 +84,7 @@ _tensor_parameters = msgspec.json.Decoder(TensorParameters)
 
 
 class InferenceBody(NamedTuple):
-    """The request in a body, its id, and the names of the outputs to return as bytes."""
+    """The content of a body: the request, its id, and the names of the outputs to return as bytes."""
 
     request: Request
     id: str
@@ -92,7 +92,7 @@ class InferenceBody(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The body of a reply, and the number of its bytes that are JSON."""
+    """The body of a reply, and the length in bytes of the JSON that it begins with."""
 
     body: bytes
     json_length: int
@@ -103,7 +103,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
 
     Args:
         body: the body.
-        announced: the header `JSON_LENGTH`; None means that all of the body is JSON.
+        announced: the value of the header `JSON_LENGTH`; None means that all of the body is JSON.
         model: name of the model; empty for the default.
         version: version of the model; empty for the newest ready one.
 
@@ -113,11 +113,12 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     json_length = len(body)
     if announced is not None:
         if not (announced.isascii() and announced.isdigit() and len(announced) < 10):
-            raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
+            raise InvalidRequest(f"the header {JSON_LENGTH} must be a number of bytes")
         json_length = int(announced)
         if json_length > len(body):
             raise InvalidRequest(
-                f"the header announces {json_length} bytes of JSON; the body has {len(body)}"
+                f"the header {JSON_LENGTH} must be at most {len(body)}, the bytes of the body, got "
+                f"{json_length}"
             )
     view = memoryview(body)
     _check_number(_count(view[:json_length], "{"), MAX_OBJECTS, "the JSON of the request", "objects")
@@ -127,7 +128,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
         raise InvalidRequest(f"the JSON of the request is invalid: {error}") from error
     request_id = read.id or ""
     if len(request_id) > MAX_TEXT_BYTES:
-        raise InvalidRequest(f"id has {len(request_id)} characters; at most {MAX_TEXT_BYTES} are allowed")
+        raise InvalidRequest(f"id must have at most {MAX_TEXT_BYTES} characters, got {len(request_id)}")
     parameters = _decoded(_request_parameters, read.parameters, "parameters of the request")
     outputs, binary = _outputs(read.outputs or (), bool(parameters.binary_data_output))
     boards = boards_of(_inputs(read.inputs, view[json_length:]))
@@ -136,7 +137,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
 
 
 def write_inference(inference: InferenceBody, call: AcceptedCall) -> Reply:
-    """Write the reply to a body whose call has an answer."""
+    """Return the reply to an inference whose call has an answer."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
     for spec, values in outputs_of(call):
@@ -171,26 +172,32 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
         contents: bytes | NDArray[np.integer[Any]]
         if size is None:
             if data in _NO_DATA:
-                raise InvalidRequest(f"{name} has neither data nor binary_data_size")
+                raise InvalidRequest(f"{name} must have data or binary_data_size, got neither")
             contents = integers(data, tensor.name)
         elif data not in _NO_DATA:
-            raise InvalidRequest(f"{name} has both data and binary_data_size")
+            raise InvalidRequest(f"{name} must have data or binary_data_size, got both")
         elif size > len(appended):
             raise InvalidRequest(
-                f"binary_data_size of {name} is {size}; {len(appended)} bytes are left for it"
+                f"binary_data_size of {name} must be at most {len(appended)}, the number of bytes that "
+                f"remain in the body, got {size}"
             )
         else:
             contents, appended = bytes(appended[:size]), appended[size:]
         inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
-        raise InvalidRequest(f"{len(appended)} bytes after the JSON belong to no input")
+        raise InvalidRequest(
+            f"{len(appended)} bytes after the JSON belong to no input; check each binary_data_size"
+        )
     return inputs
 
 
 def _outputs(
     outputs: Sequence[_Output], binary_by_default: bool
 ) -> tuple[Sequence[str] | None, frozenset[str]]:
-    """The names of the requested outputs, or None if there are no names, and of those to return as bytes."""
+    """Return the names of the requested outputs, and the names of the outputs to return as bytes.
+
+    The former is None if the request names no outputs.
+    """
     if not outputs:
         return None, frozenset(OUTPUTS if binary_by_default else ())
     names = output_names([output.name for output in outputs])
@@ -209,16 +216,16 @@ def _count(json: bytes | memoryview, character: str) -> int:
 
 
 def _check_number(number: int, most: int, owner: str, what: str) -> None:
-    """Refuse JSON that would take too many objects in memory."""
+    """Raise InvalidRequest if `owner` has more than `most` elements of the kind `what`, to save memory."""
     if number > most:
-        raise InvalidRequest(f"{owner} has {number} {what}; at most {most} are allowed")
+        raise InvalidRequest(f"{owner} must have at most {most} {what}, got {number}")
 
 
 def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
-    """Decode a part of the JSON; `what` describes it in errors."""
+    """Decode a part of the JSON. Error messages call the part `what`."""
     text = bytes(part)
     if len(text) > MAX_PART_BYTES:
-        raise InvalidRequest(f"{what} takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed")
+        raise InvalidRequest(f"{what} must have at most {MAX_PART_BYTES} bytes of JSON, got {len(text)}")
     try:
         return decoder.decode(b"{}" if text in _NO_DATA else text)
     except (ValueError, RecursionError) as error:
@@ -226,23 +233,25 @@ def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) 
 
 
 def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
-    """Read integers into a one-dimensional array.
+    """Read the data of an input into a one-dimensional array.
 
     Args:
-        text: a well-formed JSON value.
-        name: name of the input, for errors.
+        text: the data: a well-formed JSON value.
+        name: name of the input, for error messages.
 
     Raises:
-        InvalidRequest: the value is not an array of integers or of arrays of integers, or there are too many
-            arrays or elements.
+        InvalidRequest: the data is neither an array of integers nor an array of such arrays, or it has too
+            many arrays or elements.
     """
     data, arrays = f"data of input {quoted(name)}", _count(text, "[")
     _check_number(arrays, MAX_ARRAYS, data, "arrays")
-    _check_number(_count(text, ",") + 1, MAX_ELEMENTS, data, "elements")  # a comma between any two
+    _check_number(_count(text, ",") + 1, MAX_ELEMENTS, data, "elements")  # commas separate the elements
     try:
         listed = _cells.decode(text) if arrays == 1 else chain.from_iterable(_rows.decode(text))
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"{data} is no array of integers, nor of arrays of integers: {error}") from error
+        raise InvalidRequest(
+            f"{data} must be an array of integers, or an array of arrays of integers: {error}"
+        ) from error
     values = np.fromiter(listed, np.int64)
     fits = not len(values) or (values.min() >= 0 and values.max() <= 255)
     return values.astype(np.uint8) if fits else values

@@ -1,6 +1,7 @@
-"""Converts inputs of the Open Inference Protocol to boards, moves to outputs, and checks parameters.
+"""Converts tensors of the Open Inference Protocol: inputs to boards, and answers to outputs.
 
-gRPC and REST both use this module, so that they accept and return the same tensors.
+It also checks the parameters of requests and tensors. gRPC and REST both use this module, so that they accept
+and return the same tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from octofold_server.backends.backend import Moves
 from octofold_server.batching.call import Priority
 from octofold_server.system.quoting import quoted
 
-LONGEST_TIMEOUT_US = 10**15  # thirty years; larger times lose precision
+LONGEST_TIMEOUT_US = 10**15  # thirty years; a larger number of microseconds would lose precision
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -31,7 +32,7 @@ class RequestParameters(msgspec.Struct):
     """The parameters of a request. Other parameters are ignored, and null means the default."""
 
     priority: Annotated[int, msgspec.Meta(ge=0, le=2)] | None = None
-    """The priority of the call: 1 is interactive, 2 is bulk; the default is 1."""
+    """The priority of the call: 0, 1 and null are interactive, 2 is bulk."""
     timeout: _Count | None = None
     """Timeout in microseconds; 0 means no limit."""
     search_time_us: int | None = None
@@ -48,10 +49,10 @@ class TensorParameters(msgspec.Struct):
     classification: object = None
 
     def check(self, tensor: str) -> None:
-        """Check that no unsupported parameter would change the result.
+        """Check that the tensor has no unsupported parameter that would change the result.
 
         Raises:
-            InvalidRequest: a parameter is not supported; the message names it and `tensor`.
+            InvalidRequest: a parameter is not supported; the message names the parameter and `tensor`.
         """
         for name in ("shared_memory_region", "classification"):
             if getattr(self, name) is not None:
@@ -63,7 +64,7 @@ class TensorSpec(NamedTuple):
 
     name: str
     datatype: str
-    dtype: np.dtype[Any]  # of the bytes on the wire
+    dtype: np.dtype[Any]  # type of the elements on the wire
     shape: tuple[int, ...]
 
 
@@ -77,14 +78,14 @@ def _spec(tensor: graph.Tensor) -> TensorSpec:
 
 BOARDS = _spec(graph.BOARDS)
 OUTPUTS = {tensor.name: _spec(tensor) for tensor in (*graph.OUTPUTS, *graph.SEARCH_OUTPUTS, graph.VALUE)}
-"""The outputs of all models."""
+"""The outputs of all kinds of models, by name."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
 """The field of `Moves` for each output."""
 
 
 class InputTensor(NamedTuple):
-    """An unchecked input of a request."""
+    """An input of a request, which has not been checked."""
 
     name: str
     datatype: str
@@ -100,7 +101,7 @@ class OutputTensor(NamedTuple):
 
 
 def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
-    """Return the boards in the inputs of a request, or an error message, as in `Request`."""
+    """Return the boards [N, 16] in the inputs of a request, or an error message, as in `Request.boards`."""
     if len(inputs) != 1 or inputs[0].name != BOARDS.name:
         return _input_error([given.name for given in inputs])
     _, datatype, shape, contents = inputs[0]
@@ -117,7 +118,7 @@ def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """Check that no output is requested twice, and return the names. The model may lack some outputs.
+    """Return the names of the requested outputs, which the model need not have.
 
     Raises:
         InvalidRequest: an output is requested twice; the message names it.
@@ -129,7 +130,7 @@ def output_names(requested: Sequence[str]) -> Sequence[str]:
 
 
 def outputs_of(call: AcceptedCall) -> list[OutputTensor]:
-    """Make the requested outputs of a call from its answer."""
+    """Return the requested outputs of an answered call."""
     names, moves = call.request.outputs, call.answer.moves
     return [
         OutputTensor(OUTPUTS[name], getattr(moves, _FIELDS[name]).astype(OUTPUTS[name].dtype, copy=False))
@@ -140,12 +141,12 @@ def outputs_of(call: AcceptedCall) -> list[OutputTensor]:
 def _input_error(names: Sequence[str]) -> str:
     unknown = next((name for name in names if name != BOARDS.name), None)
     if unknown is not None:
-        return f"unknown input {quoted(unknown)}; the model takes boards"
+        return f"unknown input {quoted(unknown)}; the only input is boards"
     return "input 'boards' is missing" if not names else "input 'boards' is given twice"
 
 
 def with_parameters(request: Request, parameters: RequestParameters) -> Request:
-    """Set the priority, the timeout and the search time of a request.
+    """Return a request with the priority, the timeout and the search time of its parameters.
 
     Raises:
         InvalidRequest: the search time is not allowed.

@@ -76,7 +76,10 @@ ONE = bytes(16)
     [
         ({"inputs": []}, "raw_input_contents has 1 entries for 0 inputs"),
         ({"inputs": [], "raw_input_contents": []}, "input 'boards' is missing"),
-        ({"inputs": [tensor(name="board", shape=[1, 16])]}, "unknown input 'board'; the model takes boards"),
+        (
+            {"inputs": [tensor(name="board", shape=[1, 16])]},
+            "unknown input 'board'; the only input",
+        ),
         ({"inputs": [tensor()] * 2, "raw_input_contents": [ONE] * 2}, "input 'boards' is given twice"),
         ({"inputs": [tensor(datatype="FP32", shape=[1, 16])]}, "'boards' must have type UINT8, got 'FP32'"),
         ({"inputs": [tensor(shape=[16])]}, r"must have shape \[N, 16\] .*, got \[16\]"),
@@ -84,7 +87,10 @@ ONE = bytes(16)
         ({"inputs": [tensor(shape=[2, 16])]}, r"of shape \[2, 16\] must have 32 bytes, got 16"),
         ({"inputs": [tensor(shape=[2**60, 16])]}, "bytes, got 16"),
         ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "cell 5: fake knows tiles"),
-        ({"inputs": [tensor(shape=[1, 16], contents=contents())]}, "'boards' has contents, and the request"),
+        (
+            {"inputs": [tensor(shape=[1, 16], contents=contents())]},
+            "'boards' must not have contents if the request",
+        ),
         (
             {
                 "raw_input_contents": [],
@@ -222,7 +228,7 @@ def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter:
 def test_a_repository_with_a_name_is_refused(server: Served, name: str) -> None:
     method = getattr(server.infer_stub(), f"Repository{name}")
     request = getattr(pb, f"Repository{name}Request")(repository_name="elsewhere")
-    with pytest.raises(grpc.RpcError, match="unknown repository 'elsewhere'") as failure:
+    with pytest.raises(grpc.RpcError, match="repository_name must be empty, got 'elsewhere'") as failure:
         method(request)
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 

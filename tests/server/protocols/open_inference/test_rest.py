@@ -49,13 +49,13 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [{"name": "boards"}]}, "missing required field `datatype` - at `$.inputs[0]`"),
         (
             {"inputs": [described(data=["1"] * 640)]},
-            "data of input 'boards' is no array of integers, nor of arrays of integers: Expected `int`",
+            "'boards' must be an array of integers, or an array of arrays of integers: Expected `int`",
         ),
         ({"inputs": [described(data=[1.5] * 640)]}, "Expected `int`, got `float` - at `$[0]`"),
-        ({"inputs": [described()]}, "input 'boards' has neither data nor binary_data_size"),
+        ({"inputs": [described()]}, "input 'boards' must have data or binary_data_size, got neither"),
         (
             {"inputs": [described(data=[1] * (16 * 65_536 + 1))]},
-            "has 1048577 elements; at most 1048576 are allowed",
+            "must have at most 1048576 elements, got 1048577",
         ),
         ({"inputs": [described(data=[1] * 639)]}, "must have 640 elements, got 639"),
         ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
@@ -65,9 +65,12 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "elements, got 0"),
         (
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
-            "both data and binary_data_size",
+            "input 'boards' must have data or binary_data_size, got both",
         ),
-        ({"inputs": [described(parameters={"binary_data_size": 640})]}, "is 640; 0 bytes are left for it"),
+        (
+            {"inputs": [described(parameters={"binary_data_size": 640})]},
+            "must be at most 0, the number of bytes that remain in the body, got 640",
+        ),
         (
             {"inputs": [described(data=[1] * 640)], "parameters": {"priority": 9}},
             "Expected `int` <= 2 - at `$.priority`",
@@ -98,9 +101,12 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
     assert "1 bytes after the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
     for length in ("-1", "x", "9" * 30, ""):
         reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
-        assert (reply.status, reply.json["error"]) == (400, f"{JSON_LENGTH} is not a number of bytes")
+        assert (reply.status, reply.json["error"]) == (
+            400,
+            f"the header {JSON_LENGTH} must be a number of bytes",
+        )
     reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length="99999")
-    assert "the header announces 99999 bytes of JSON" in reply.json["error"]
+    assert "the bytes of the body, got 99999" in reply.json["error"]
 
 
 @pytest.mark.parametrize(
