@@ -113,7 +113,7 @@ def studies(visit: Visit) -> None:
     tab.locator(".worst button").first.click()
     expect(tab.locator(".move-list .is-current .costly")).to_contain_text("costs")
     assert visit.axe() == []
-    tab.get_by_role("button", name="Practise the mistakes").click()
+    tab.get_by_role("button", name="Practice the mistakes").click()
     practice = visit.page.locator("#tab-practice")
     expect(practice.locator(".practice-progress")).to_contain_text(
         re.compile(r"\d+ new exercises? from \d+ mistakes?")

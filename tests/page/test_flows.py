@@ -78,7 +78,7 @@ def test_the_game_left_last_is_kept_beside_five_with_more_points(go: Visitor) ->
             page.wait_for_selector("body[data-ready]")
             page.keyboard.press("ArrowLeft")
         page.keyboard.press("n")
-        expect(page.locator("#play-comment")).to_contain_text("The game before is kept")
+        expect(page.locator("#play-comment")).to_contain_text("Your previous game is kept")
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowRight")
         expect(page.locator("#play-others button")).to_have_count(5)
@@ -183,7 +183,7 @@ def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, gam
     with go("/#replay/corner") as visit:
         visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")
         accuracy = visit.page.locator("#tab-replay .accuracy")
-        expect(accuracy).to_contain_text("small tells no points or chances, so no move has a cost")
+        expect(accuracy).to_contain_text("small gives no points or chances, so no move has a cost")
         expect(visit.page.get_by_role("button", name="Next mistake")).to_be_disabled()
         with_judge(visit)
         expect(accuracy).to_contain_text(re.compile(rf"\d+ of {len(worst)} moves are those of points"))

@@ -196,7 +196,7 @@ def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Serv
         expect(visit.page.locator(".reached caption")).to_contain_text("of 2 finished and 14 running games")
         expect(visit.page.locator(".facts")).to_contain_text("at least 28,125")
         expect(
-            visit.page.get_by_text("The 14 games that still run count as what they have reached.")
+            visit.page.get_by_text("The 14 running games count with their scores and tiles so far.")
         ).to_be_visible()
 
 

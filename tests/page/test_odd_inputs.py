@@ -13,7 +13,7 @@ from support.replays import corner_games, write_games, write_result
 
 TITLE = "#tab-replay .drop h2"
 BOARD = "#tab-replay .left .board > .said"
-UNKEPT = "This browser keeps nothing more: the notebook ends with the tab."
+UNKEPT = "The browser cannot store the notebook, so it is lost when you close the tab."
 FILL = """() => {
     for (let size = 1 << 22; size; size >>= 1) {
         try {
@@ -84,12 +84,12 @@ def test_after_an_address_of_a_missing_item_another_can_be_chosen(
     games: list[Episode],  # noqa: ARG001  # the result that is there
 ) -> None:
     with go("/#replay/nowhere") as visit:
-        expect(visit.page.locator("body")).to_contain_text("There is no result nowhere.")
+        expect(visit.page.locator("body")).to_contain_text("There is no result named nowhere.")
         for address, said in (
             ("#replay/empty", "There is no finished game in empty."),
-            ("#watch/nowhere", "There is no result nowhere."),
+            ("#watch/nowhere", "There is no result named nowhere."),
             ("#watch/corner/empty", "No game of empty has finished yet."),
-            ("#watch/corner/nowhere", "There is no result nowhere."),
+            ("#watch/corner/nowhere", "There is no result named nowhere."),
             ("#replay/corner/99", "There is no game 99 in corner."),
         ):
             visit.run("location.hash = '#replay/corner/1'")
@@ -222,8 +222,8 @@ def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) ->
         other.add_init_script("sessionStorage.setItem('octofold.token', 'friend-of-the-house')")
         other.goto(page.url.split("#")[0] + "?board=0112033447120a91")
         expect(other.locator(".view")).to_have_count(8)
-        other.get_by_role("button", name="Practise this board").click()
-        expect(other.locator("#play-comment")).to_contain_text("is an exercise now")
+        other.get_by_role("button", name="Practice this board").click()
+        expect(other.locator("#play-comment")).to_contain_text("is now an exercise")
         expect(page.locator(".practice-progress")).to_contain_text("2 exercises,")  # without a reload
         page.locator("#tab-practice .board").focus()
         page.keyboard.press("ArrowLeft")
@@ -247,7 +247,7 @@ def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_so
         page = visit.page
         visit.run(FILL)
         expect(page.locator(".view")).to_have_count(8)
-        page.get_by_role("button", name="Practise this board").click()
+        page.get_by_role("button", name="Practice this board").click()
         expect(page.locator("#play-comment")).to_contain_text(UNKEPT)
         page.locator("[data-tab=practice]").click()
         expect(page.locator(".practice-progress")).to_contain_text("1 exercise,")
@@ -259,7 +259,7 @@ def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_so
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowUp")
         expect(
-            page.get_by_text("This browser keeps nothing more, so this game ends with the tab.")
+            page.get_by_text("The browser cannot store this game, so it is lost when you close the tab.")
         ).to_be_visible()
         other = page.context.new_page()
         other.goto(page.url.split("?")[0] + "page/icon.svg")

@@ -43,7 +43,7 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-/** Request the server's version and models. If the server is not there yet, wait for it. */
+/** Request the server's version and models. If the server does not answer yet, wait for it. */
 async function firstAnswer(source) {
   for (;;) {
     try {
@@ -56,14 +56,14 @@ async function firstAnswer(source) {
   }
 }
 
-/** Open the replay tab with a record. */
+/** Open the replay tab with games or a file. */
 function handToReplay(page, handed) {
   page.handed = handed;
   if (location.hash === "#replay") dispatchEvent(new HashChangeEvent("hashchange"));
   location.hash = "#replay";
 }
 
-/** The board of `/?board=...`; undefined if the address has none. */
+/** The board in the address `/?board=...`; undefined if there is none or it is invalid. */
 function boardOfAddress() {
   const text = new URLSearchParams(location.search).get("board");
   if (text === null) return undefined;
@@ -91,7 +91,7 @@ async function loadPart(load, source) {
   } catch {
     await source.whenBack();
     return load().catch(() => {
-      throw new Error("A part of the page cannot be loaded. Load the page again.");
+      throw new Error("A part of the page cannot be loaded. Reload the page.");
     });
   }
 }
@@ -99,7 +99,7 @@ async function loadPart(load, source) {
 /** Show the tab that the address names, such as `#replay/...`. */
 async function showTab(page) {
   const [name, ...rest] = addressParts();
-  if (name === "main" && current) return; // the skip link of the header
+  if (name === "main" && current) return; // "Skip to the content" leads here
   const tab = Object.hasOwn(LATER, name) ? name : "play";
   if (!tabs[tab]) {
     const { open } = await loadPart(LATER[tab], page.source);

@@ -55,8 +55,8 @@ export function showProblem(text) {
 /**
  * Ask for a token.
  *
- * @param {boolean} wrong whether the server refused the last one
- * @returns {Promise<string|null>} null if the user does not give one
+ * @param {boolean} wrong whether the server refused the last token
+ * @returns {Promise<string|null>} the token; null if the user gives none
  */
 export function askToken(wrong) {
   const dialog = byId("token-dialog");

@@ -1,4 +1,4 @@
-/** The page's storage in the browser. If the browser does not keep a text, this visit still does. */
+/** Stores texts in the browser. If the browser cannot store a text, memory keeps it until the page is closed. */
 
 const [local, session] = [new Map(), new Map()];
 
@@ -7,18 +7,18 @@ addEventListener("storage", ({ key }) => {
   else local.delete(key); // another tab has stored a newer text
 });
 
-/** The text under a key, or null. `forSession` reads texts of this visit only, such as a token. */
+/** The text under a key, or null. With `forSession`, it is a text of this tab alone, such as a token. */
 export function stored(key, { forSession = false } = {}) {
   const memory = forSession ? session : local;
-  if (memory.has(key)) return memory.get(key); // newer than the browser's text
+  if (memory.has(key)) return memory.get(key); // newer than the text in the browser
   try {
     return (forSession ? sessionStorage : localStorage).getItem(key);
   } catch {
-    return null; // disabled in the browser
+    return null; // the browser's storage is disabled
   }
 }
 
-/** Store a text under a key. Returns whether the browser keeps it; its storage may be full or disabled. */
+/** Store a text under a key. Returns whether the browser stores it; the storage may be full or disabled. */
 export function store(key, value, { forSession = false } = {}) {
   const memory = forSession ? session : local;
   try {
@@ -37,7 +37,7 @@ export function allStored(prefix) {
   try {
     keys = [...new Set([...keys, ...Object.keys(localStorage)])];
   } catch {
-    // disabled in the browser
+    // the browser's storage is disabled
   }
   return keys.filter((key) => key.startsWith(prefix)).map((key) => stored(key));
 }
@@ -48,11 +48,11 @@ export function unstore(key) {
   try {
     localStorage.removeItem(key);
   } catch {
-    // disabled in the browser
+    // the browser's storage is disabled
   }
 }
 
-/** Whether the browser keeps the last text that was stored under a key. */
+/** Whether the browser, and not only memory, has the last text that was stored under a key. */
 export const isKept = (key) => !local.has(key);
 
 /** Let the browser save a file. */

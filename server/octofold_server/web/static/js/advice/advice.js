@@ -1,4 +1,4 @@
-/** Advice about a board from a model and a judge: choosers, verdict, the four moves and the views. */
+/** The advice of a model and a judge about a board: choosers of models, the verdict, the moves and the views. */
 
 import { Gone, Refused } from "../ask/server.js";
 import { loadingText } from "../ask/models.js";
@@ -12,24 +12,24 @@ import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
 import { costOf, costText, worthOf } from "../../viewer/worth.js";
 
-const SLOW_MS = 700; // then the panel shows that it waits, and hides the answer for the previous board
-const DELAY_MS = 60; // of several key presses in a row, only the last board is requested
+const SLOW_MS = 700; // time after which the panel shows that it waits, and hides the answer for the previous board
+const DELAY_MS = 60; // delay of a request, so that of several quick moves only the last board is requested
 
 /** A panel of advice for one board at a time. */
 export class Advice {
   /**
    * @param {HTMLElement} root
-   * @param {object} source of moves
-   * @param {import("../ask/models.js").Models} models that are ready
+   * @param {object} source the source of moves
+   * @param {import("../ask/models.js").Models} models the models to choose from
    * @param {{onModels?: () => void, judge?: object, choosers?: HTMLElement, hidesBy?: string}} options
-   *   `onModels` is called when another model or judge is chosen; `judge` is the initial judge; `choosers`
-   *   holds the choosers if they are not above the advice; `hidesBy` is the storage key for whether the user
-   *   has hidden the advice, if hiding is possible
+   *   `onModels` is called when another model or judge is chosen; `judge` is the initial judge; `choosers` is the
+   *   parent of the choosers, by default `root`; with `hidesBy`, the user can hide the advice, and this storage
+   *   key records it
    */
   constructor(root, source, models, { onModels = () => {}, judge, choosers = root, hidesBy } = {}) {
     this._source = source;
     this._models = models;
-    this._number = 0; // of the newest request; older answers are dropped
+    this._number = 0; // number of the newest request; answers to older ones are dropped
     const changed = () => {
       this._judge.update();
       onModels();
@@ -72,19 +72,18 @@ export class Advice {
     return this._judge.chosen;
   }
 
-  /** The newest answer of the model for the board that is shown; null while it is on its way. */
+  /** The answer of the model for the shown board; null before it has arrived. */
   get answer() {
     return this._answer ?? null;
   }
 
-  /** The best adviser on the move: the judge, otherwise the model; null without an answer. */
+  /** The judge with its answer, or else the model with its answer; null if neither has answered with a move. */
   get best() {
     const [model, answer] = this._judged ? [this.judge, this._judged] : [this.model, this._answer];
     return answer && answer.move >= 0 ? { model, answer } : null;
   }
 
-  /** Describe the opinions of model and judge on a player's move; empty if they agree or have not answered.
-   * */
+  /** Text about a player's move for which model or judge prefer another one; empty if they agree or have not answered. */
   commentOn(move) {
     const others = [
       [this.model, this._answer],
@@ -116,7 +115,7 @@ export class Advice {
    * Ask about a board and show the answers.
    *
    * @param {number[]} board
-   * @param {number} played the move that was made on it; -1 for none
+   * @param {number} played the move that was made on the board; -1 for none
    * @param {{aloud?: boolean}} options `aloud`: announce the verdict to screen readers, even if the advice is
    *   hidden
    */
@@ -162,10 +161,10 @@ export class Advice {
     this._number += 1;
     this._board = null;
     this._show(answer, judged, played);
-    if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, the views are not shown; they come back when the game is slower.");
+    if (!this._views.isEmpty) this._views.show(null, -1, "At this speed, the views are hidden. They come back when the game is slower.");
   }
 
-  /** Show which of model and judge have not answered yet. */
+  /** Show that an answer is awaited, and whether the server is loading the model or the judge for it. */
   _sayWaiting() {
     const asked = [this.model, this.judge].find((model) => model && loadingText(model)) ?? this.model;
     const loading = loadingText(asked);
@@ -188,7 +187,7 @@ export class Advice {
   }
 }
 
-/** Explain why a model has no views to show. */
+/** Explain why the views of a model cannot be shown. */
 function withoutViews(model, { votes, why_no_views: why }) {
   const count = votes.reduce((sum, each) => sum + each, 0);
   const voted = votes.map((each, move) => [each, MOVE_NAMES[move]]).filter(([each]) => each);
@@ -196,9 +195,9 @@ function withoutViews(model, { votes, why_no_views: why }) {
   if (!most) return `${model.name} does not show how its views vote.`;
   const rest = others.map(([each, name]) => `, ${each} ${name}`).join("");
   return (
-    `${most[0]} of ${model.name}'s ${count} views vote ${most[1]}${rest}. Which view votes how is not shown: ` +
-    `${why ?? "its graph has no output for single views"}. Turned boards would not show it either, ` +
-    "because each answer merges all views."
+    `${most[0]} of ${model.name}'s ${count} views vote ${most[1]}${rest}. The votes of single views cannot be shown, ` +
+    `because ${why ?? "its graph does not output the answers of single views"}. Asking about turned boards would not ` +
+    "show them either, because each answer merges all views."
   );
 }
 

@@ -6,14 +6,15 @@ import { announce, grouped, make } from "../../viewer/dom.js";
 let count = 0;
 
 /**
- * Make a labeled chooser that follows the list.
+ * Make a labeled chooser, which follows the changes of the list of models.
  *
  * @param {string} title
  * @param {import("../ask/models.js").Models} models
  * @param {{none?: string, on: () => void, first?: object, without?: () => object|undefined}} options `none`
- *   is the text for no model; `on` is called after every change, also if a model was removed; `first` is the
- *   initial model; `without` returns a model that cannot be chosen, because no model judges itself
- * @returns {{label: HTMLElement, chosen: object|undefined, update: () => void}} `update` after `without` has changed
+ *   is the text for no model; `on` is called after every change of the choice, also if the chosen model was removed;
+ *   `first` is the initial model; `without` returns a model that cannot be chosen: a model must not judge itself
+ * @returns {{label: HTMLElement, chosen: object|undefined, update: () => void}} call `update` when the result of
+ *   `without` has changed
  */
 export function modelSelect(title, models, { none, on, first, without = () => undefined }) {
   const id = `model-${(count += 1)}`;

@@ -66,7 +66,7 @@ export class MovesPanel {
 const share = ({ values, probabilities }, move) =>
   probabilities ? probabilities[move] : values && Number.isFinite(values[move]) ? relative(values, move) : 0;
 
-/** A value as a share of the best one, for a player without probabilities. */
+/** The value of a move as a share of the best value, for a player without probabilities. */
 const relative = (values, move) => Math.max(0, values[move] / Math.max(...values.filter(Number.isFinite)));
 
 function number({ probabilities, values }, worth, move) {
@@ -76,7 +76,7 @@ function number({ probabilities, values }, worth, move) {
   return costOf(worth, move) ? loss(worth, move) : "best";
 }
 
-/** The text for values without costs, such as those of a heuristic. */
+/** The text for a value whose differences are no costs, such as that of a heuristic. */
 function lessThanBest(values, move) {
   const less = Math.max(...values.filter(Number.isFinite)) - values[move];
   return less ? `−${grouped(less)}` : "best";
@@ -88,7 +88,7 @@ function loss({ scale, ...worth }, move) {
   return `−${worthText(scale, cost)}${cost < scale.ceiling ? "" : " or worse"}`;
 }
 
-/** The explanation of bars and numbers. */
+/** The legend, which explains bars and numbers. */
 function legend(asked, judge, worth, judged) {
   const key = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "aria-hidden": "true" }), text);
   const bar = asked.answer.probabilities ? "probability of each move" : "value of each move";

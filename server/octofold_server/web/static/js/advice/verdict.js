@@ -1,4 +1,4 @@
-/** Describes in sentences which move a model plays, and how it chose the move. */
+/** Describes in a sentence which move a model plays, and why. */
 
 import { percent } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
@@ -7,7 +7,7 @@ import { costOf, costText, worthOf, worthText } from "../../viewer/worth.js";
 const EQUAL = 1e-4; // values or probabilities that differ by less count as equal
 
 /**
- * Describe the model's move and the reason, in two parts.
+ * Describe the model's move and the reason for it, as two parts of a sentence.
  *
  * @returns {{plays: string, because: string}} "flagship plays down", ": 5 of its 8 views vote for it."
  */
@@ -26,7 +26,7 @@ export function decision(model, answer) {
 /** Whether the model rates all legal moves alike. */
 function isUndecided(model, answer, legal) {
   const known = legal.map((move) => (answer.values ?? answer.probabilities)[move] ?? 0);
-  if (answer.values && known.every((value) => value === 0)) return false; // a table gives a move without values
+  if (answer.values && known.every((value) => value === 0)) return false; // a table of solved positions chose the move
   if (Math.max(...known) - Math.min(...known) >= EQUAL) return false;
   return model.rule !== "vote" || !answer.votes || legal.every((move) => answer.votes[move] === answer.votes[legal[0]]);
 }

@@ -1,4 +1,4 @@
-/** The views of a board, each with its vote and its probability of the board's move. */
+/** The views of a board, each with its vote and the probability of the move that it votes for. */
 
 import { smallBoard } from "../../viewer/board_view.js";
 import { make, percent } from "../../viewer/dom.js";
@@ -30,9 +30,9 @@ export class ViewsPanel {
   }
 
   /**
-   * @param {import("../ask/views.js").View[]|null} views null for a model that does not tell them
+   * @param {import("../ask/views.js").View[]|null} views the views; null if they are not known
    * @param {number} move the move of the model
-   * @param {string} note shown when there are no views
+   * @param {string} note the text to show without views
    */
   show(views, move, note = "") {
     this._note.replaceChildren(...(views ? EXPLAINED() : [note]));
@@ -53,7 +53,7 @@ export class ViewsPanel {
 const counted = (count) => (count === 8 ? "eight views" : count === 1 ? "one view" : `${count} views`);
 
 const EXPLAINED = () => [
-  "A view is the board turned or mirrored. Each prefers a move, told as on your board, with its probability. An ",
+  "A view is the board turned or mirrored. Below each view are the move of your board that it prefers, and the probability of this move. An ",
   make("span.differs-word", {}, "orange frame"),
   " marks views that clearly prefer another move. ",
   make("button.link", { type: "button", on: { click: showHelp } }, "More"),

@@ -1,4 +1,4 @@
-/** The models of the source: a list that follows the server when it loads and reloads them. */
+/** The list of the server's models, which is updated when the server loads or unloads models. */
 
 import { Gone } from "./server.js";
 
@@ -8,19 +8,19 @@ const LOADING_MS = 1000; // between two requests while a model is loaded for thi
 /** The identity of a model: its name and version. */
 export const keyOf = (model) => `${model.name}/${model.version}`;
 
-/** A list of models as text, for comparison. It omits the loading progress. */
+/** A list of models as text, to compare lists. It omits the loading progress. */
 export const contentOf = (models) => JSON.stringify(models, (name, value) => (name === "loading_seconds" ? undefined : value));
 
-/** A list of models. It dispatches `change` when it changes, and `loading` when only loading progresses. */
+/** A list of models. It dispatches `change` when it changes, and `loading` when only loading times change. */
 export class Models extends EventTarget {
   /**
-   * @param {object} source of moves
-   * @param {object[]} models that the source has now
+   * @param {object} source the source of moves
+   * @param {object[]} models the initial list
    */
   constructor(source, models) {
     super();
     this._source = source;
-    this._waits = new Map(); // by name, for models that are being loaded
+    this._waits = new Map(); // promises for models that are being loaded, by name
     source.whenLoaded = (name) => this._whenLoaded(name);
     /** The models, the strongest first. */
     this.all = sorted(models);
@@ -31,7 +31,7 @@ export class Models extends EventTarget {
     return this.all.find((model) => model.default) ?? strongest(this.all);
   }
 
-  /** The initial opponent: the strongest other model, or the same one. */
+  /** The initial opponent: the strongest other model, or the same model if there is no other. */
   get rival() {
     return strongest(this.all.filter((model) => model !== this.first)) ?? this.first;
   }
@@ -73,7 +73,7 @@ export class Models extends EventTarget {
     }
   }
 
-  /** The replacement of a model in the list: itself, otherwise its newest version; undefined for none. */
+  /** The replacement for a model after a change of the list: itself, or else its newest version, or undefined. */
   successorOf(model) {
     const same = this.all.filter(({ name }) => name === model.name);
     const newest = same.sort((a, b) => Number(b.version) - Number(a.version))[0];
@@ -87,10 +87,10 @@ const isLoading = ({ loading_seconds: seconds }) => Number.isFinite(seconds);
 /** The text for a model that is being loaded: "loading, 12 s"; empty for other models. */
 export const loadingText = (model) => (isLoading(model) ? `loading, ${Math.floor(model.loading_seconds)} s` : "");
 
-/** The strongest network. Players are left out, because a server may lack what their search needs. */
+/** The strongest network, or else the first model. Players do not count: the server may lack what they need. */
 const strongest = (models) => models.find((model) => !model.player && !isLoading(model)) ?? models[0];
 
-/** The strongest first, models without a measured strength last. */
+/** The models sorted by strength, the strongest first. Models without a measured strength come last. */
 function sorted(models) {
   const strength = ({ average }) => average ?? -1;
   const byName = (a, b) => a.name.localeCompare(b.name) || Number(b.version) - Number(a.version);

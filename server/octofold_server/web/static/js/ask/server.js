@@ -14,7 +14,7 @@ const LOOK_MS = 1000;
 const RETRY_MS = 200;
 const MAX_RETRIES = 20;
 
-/** The server refused a request. `status` is that of HTTP. */
+/** The server refused a request. `status` is the HTTP status. */
 export class Refused extends Error {
   constructor(message, status) {
     super(message.replace(/^board 0, cell \d+: /, "")); // the page shows the position of the tile
@@ -28,12 +28,12 @@ export class Gone extends Error {}
 /**
  * @typedef {object} Answer a model's answer for one board
  * @property {number} move 0 to 3; -1 if the game is over
- * @property {number[]} [probabilities] of the four moves; a network has them
+ * @property {number[]} [probabilities] of the four moves, from a network
  * @property {number[]} [votes] the number of views for each move
  * @property {boolean[]} legal
- * @property {number[]} [values] of the four moves, in the model's unit; a player has them
+ * @property {number[]} [values] of the four moves, in the model's unit, from a player
  * @property {number} [depth] search depth of a player in moves
- * @property {number|null} [value] of the board, in the model's unit; a network with a value head has it
+ * @property {number|null} [value] of the board, in the model's unit, from a network with a value head
  * @property {number[][]|null} [views] each view's probabilities of the board's own moves
  * @property {string|null} [why_no_views] the reason for missing views, as a clause
  */
@@ -41,16 +41,16 @@ export class Gone extends Error {}
 /** A source of moves. */
 export class Server {
   /**
-   * @param {{askToken: (wrong: boolean) => Promise<string|null>, onState: (gone: boolean) => void}} page asks for
-   *   a token; `onState` is called when the server goes and when it comes back
+   * @param {{askToken: (wrong: boolean) => Promise<string|null>, onState: (gone: boolean) => void}} page `askToken`
+   *   asks the user for a token; `onState` is called when the server stops answering, and when it answers again
    */
   constructor({ askToken, onState }) {
     this._askToken = askToken;
     this._onState = onState;
-    this._asking = null; // the open dialog for a token
-    this._return = null; // the promise that the server is back
-    this._withoutToken = []; // resolvers of callers that wait for a token
-    /** Waits while a model, given by name, is loaded. The list of models replaces this by a better check. */
+    this._asking = null; // a promise while the dialog for a token is open
+    this._return = null; // a promise while the server does not answer
+    this._withoutToken = []; // functions that resolve the promises of `whenTokenGiven`
+    /** Waits while the model with this name is loaded. `Models` replaces it by a function that checks the list. */
     this.whenLoaded = () => new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 
@@ -104,8 +104,8 @@ export class Server {
   /**
    * Read a file of a result from byte `start`. The name of a result is its path, with slashes.
    *
-   * @returns {Promise<{bytes: Uint8Array, age: number}|null>} the next bytes, none if the file is not there yet,
-   *   and the seconds since it was written; null without the result
+   * @returns {Promise<{bytes: Uint8Array, age: number}|null>} the next bytes, and the seconds since the file was
+   *   written; no bytes if the file does not exist yet; null if the result does not exist
    */
   async resultFile(name, file, start = 0) {
     try {
@@ -125,7 +125,7 @@ export class Server {
     return this._return;
   }
 
-  /** Wait until the user gives a token after declining to do so. */
+  /** Wait until the user, who has given no token so far, gives one. */
   whenTokenGiven() {
     return new Promise((resolve) => this._withoutToken.push(resolve));
   }
@@ -146,7 +146,7 @@ export class Server {
     return this._receive(reply.json());
   }
 
-  /** Await a response over the connection. If the connection breaks, the server is gone. */
+  /** Await a response. If the connection breaks, throw `Gone`. */
   async _receive(coming) {
     try {
       return await coming;
@@ -157,7 +157,7 @@ export class Server {
     }
   }
 
-  /** `asked` is the name of the requested model. The first request loads the model. */
+  /** Send a request. `asked` is the name of the model, if any: wait while the server loads this model. */
   async _fetch(path, options = {}, asked = undefined) {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });
@@ -181,7 +181,7 @@ export class Server {
     }
   }
 
-  /** Ask for another token than `used`, once for all waiting requests. */
+  /** Ask the user for a token other than `used`, once for all waiting requests. */
   async _newToken(used) {
     if (stored(TOKEN_KEY, { forSession: true }) !== used) return; // another request already got a new one
     this._asking ??= this._askToken(used !== null).finally(() => (this._asking = null));

@@ -5,23 +5,23 @@ import { MOVES, VIEWS, viewOf } from "../game/symmetries.js";
 /**
  * @typedef {object} View
  * @property {number} symmetry
- * @property {number[]} board as the model sees it
- * @property {number[]} probabilities of the board's own moves
- * @property {number} vote the board's own move that this view prefers
+ * @property {number[]} board the board under this symmetry
+ * @property {number[]} probabilities of the moves of the original board
+ * @property {number} vote the move of the original board that this view prefers
  */
 
 /**
  * Find how each view of a board votes.
  *
- * A model with one view gets a call for each turned board. This shows how much its answer depends on the
- * orientation of the board. A model with several views merges them in its graph, which can also return the
- * answer of each view.
+ * A model with one view is called for each of the eight symmetric boards. This shows how much its answer depends
+ * on the orientation of the board. A model with several views merges them in its graph, which may also return
+ * the answer of each view.
  *
- * @param {object} source of moves
+ * @param {object} source the source of moves
  * @param {object} model
  * @param {number[]} board
- * @returns {Promise<{answer: import("./server.js").Answer, views: View[]|null}>} no views if the graph does not
- *   tell them, or if the game is over
+ * @returns {Promise<{answer: import("./server.js").Answer, views: View[]|null}>} `views` is null if the graph does
+ *   not return them, or if the game is over
  */
 export async function askViews(source, model, board) {
   if (model.symmetries === 1) {

@@ -3,12 +3,12 @@
 import { LARGEST_EXPONENT, largestOf, legalMoves, slide } from "../../viewer/rules.js";
 import { chooseSpawn, spawnStream } from "./spawns.js";
 
-/** A game of one seed, or one that begins with a given board. */
+/** A game of a seed, or a game that begins with a given board. */
 export class Game {
   /**
    * @param {bigint} seed of the new tiles
-   * @param {{game?: number, start?: number[]}} options the number of the game among those of its seed; the
-   *   initial board instead of one with two tiles
+   * @param {{game?: number, start?: number[]}} options `game` is the number of the game among those of its seed;
+   *   `start` is the initial board; by default, it has two tiles
    */
   constructor(seed, { game = 0, start } = {}) {
     this.seed = BigInt(seed);

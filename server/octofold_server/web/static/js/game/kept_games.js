@@ -1,19 +1,19 @@
-/** Games that are not over, kept in the browser: each tab goes on with its own, and finds those of the others. */
+/** Keeps unfinished games in the browser. Each tab continues its own game, and can open those of other tabs. */
 
 import { parseBoard, formatBoard } from "../../viewer/board_text.js";
 import { allStored, store, stored, unstore } from "../storage.js";
 import { Game, randomSeed } from "./game.js";
 
-const KEYS = "octofold.games/"; // and the game's: tabs that play at once must not overwrite each other's games
-const OWN_KEY = "octofold.game"; // of the tab: what a reload brings back
-const LEFT_KEY = "octofold.game-left"; // the game that a tab left last, for another one
-const MOST = 5; // others: the one left last, and those with the most points
+const KEYS = "octofold.games/"; // prefix of the key of each game, so that tabs do not overwrite each other's games
+const OWN_KEY = "octofold.game"; // key of the id of this tab's game, which a reload restores
+const LEFT_KEY = "octofold.game-left"; // key of the id of the game that a tab last replaced with another one
+const MOST = 5; // maximum number of other games: the one that was left last, and those with the most points
 
 /**
  * @typedef {object} KeptGame the data to continue a game
  * @property {string} id
  * @property {string} seed
- * @property {string} start the first board
+ * @property {string} start the initial board
  * @property {string} moves one digit for each move
  * @property {boolean} isHelped
  * @property {number} score
@@ -27,16 +27,16 @@ export function keptGames() {
       try {
         return JSON.parse(text);
       } catch {
-        return []; // it was changed by hand
+        return []; // the text was changed by hand
       }
     })
     .sort((a, b) => b.at - a.at);
 }
 
-/** Keep a game, in place of what was kept of it; returns whether the browser keeps it. */
+/** Keep a game in its current state; returns whether the browser stores it. */
 export function keepGame(game) {
   const kept = game.id && stored(KEYS + game.id);
-  // Where another tab has gone on with the game, they are two from here on.
+  // If another tab has continued the game, it becomes two games.
   if (!game.id || (kept && kept !== game.keptAs)) game.id = String(randomSeed());
   const { id, seed, score, moves, isHelped = false } = game;
   const made = moves.map(({ move }) => move).join("");
@@ -52,7 +52,7 @@ export function keepGame(game) {
   return isKept;
 }
 
-/** Keep a game no longer: it is over. */
+/** Stop keeping a game, because it is over. */
 export function dropGame(game) {
   if (game.id) unstore(KEYS + game.id);
 }
@@ -64,7 +64,7 @@ export function ownGame() {
   return restored(games.find(({ id }) => id === own) ?? games[0]);
 }
 
-/** A kept game as it was; undefined if it cannot be read. */
+/** The game from kept data; undefined if the data are invalid. */
 export function restored(kept) {
   try {
     const { id, seed, start, moves, isHelped } = kept;

@@ -22,7 +22,7 @@ const output = (state, index) => mixed(state + (BigInt(index) + 1n) * GAMMA);
  * The random bits of every spawn of one game.
  *
  * @param {bigint|number} seed 0 to 2 ** 64 - 1
- * @param {bigint|number} game its number among the games of the seed
+ * @param {bigint|number} game the number of the game among those of the seed
  * @returns {(spawn: number) => bigint} 64 bits for the number of a spawn; 0 and 1 are the starting tiles
  */
 export function spawnStream(seed, game) {

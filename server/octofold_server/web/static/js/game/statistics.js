@@ -1,15 +1,15 @@
-/** Averages with intervals, and histograms, of the scores of games. */
+/** Statistics of the scores of games: averages with intervals, differences, shares and histograms. */
 
 const NORMAL_95 = 1.959963984540054;
 
 /** Minimum games for an interval of an average. */
 export const FEWEST = 10;
 
-/** The largest of many numbers, or `least`. A call with a million arguments would fail. */
+/** The largest number, or `least` if none is larger. `Math.max` fails with a million arguments. */
 export const largestIn = (numbers, least = -Infinity) =>
   numbers.reduce((most, number) => (number > most ? number : most), least);
 
-/** The smallest of many numbers. */
+/** The smallest number of a list, which may be long. */
 export const smallestIn = (numbers) => -largestIn(numbers.map((number) => -number));
 
 /**
@@ -28,12 +28,12 @@ function student(n) {
 }
 
 /**
- * The 95% interval of an average score that `octofold evaluate` gives: Student's, of the average's logarithm.
+ * The 95% interval of an average score, as `octofold evaluate` computes it: Student's, for the logarithm of the average.
  *
- * @param {number} count games
- * @param {number} average of their scores, none negative
- * @param {number|null} deviation standard deviation of their scores
- * @returns {[number, number]|null} null for fewer than `FEWEST`
+ * @param {number} count the number of games
+ * @param {number} average the average of their scores, which are not negative
+ * @param {number|null} deviation the standard deviation of their scores
+ * @returns {[number, number]|null} null for fewer than `FEWEST` games
  */
 export function averageInterval(count, average, deviation) {
   if (count < FEWEST) return null;
@@ -42,7 +42,7 @@ export function averageInterval(count, average, deviation) {
   return [average / factor, average * factor];
 }
 
-/** Average and variance of a sample; the variance of fewer than two numbers is null. */
+/** Average and variance of a sample. The variance is null for fewer than two numbers. */
 function moments(numbers) {
   const count = numbers.length;
   const average = numbers.reduce((sum, number) => sum + number, 0) / count;
@@ -51,7 +51,7 @@ function moments(numbers) {
 }
 
 /**
- * Average with its 95% interval, median and best.
+ * The average of scores with its 95% interval, their median and their maximum.
  *
  * @param {number[]} scores
  * @returns {{count: number, average: number, interval: [number, number]|null, median: number, best: number}}
@@ -75,7 +75,7 @@ export function summarize(scores) {
  * A histogram with bins of a round width.
  *
  * @param {number[]} scores
- * @param {number} wanted about how many bins
+ * @param {number} wanted the approximate number of bins
  * @returns {{width: number, counts: number[]}} bin `i` counts the scores from `i * width` on
  */
 export function histogram(scores, wanted = 24) {
@@ -107,8 +107,9 @@ export function wilson(hits, count) {
 /**
  * The difference of the averages of two players, with the 95% interval that `octofold compare` gives.
  *
- * Where both played the same games, it is Student's of the games' differences, and null if fewer than `FEWEST` differ.
- * Otherwise it is Welch's, and null if one has fewer than `FEWEST` games, or if neither's scores vary.
+ * If both have played the same games, the interval is Student's for the differences of these games, and null if fewer
+ * than `FEWEST` games differ. Otherwise it is Welch's, and null if a player has fewer than `FEWEST` games, or if the
+ * scores of both do not vary.
  *
  * @param {{seed: bigint, game: number, score: number}[]} first
  * @param {{seed: bigint, game: number, score: number}[]} second

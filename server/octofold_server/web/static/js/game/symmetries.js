@@ -1,4 +1,4 @@
-/** The eight symmetries of the square, as `octofold_game/symmetries.py` numbers them. */
+/** The eight symmetries of the square, with the numbers of `octofold_game/symmetries.py`. */
 
 const turned = (cells) => cells.map((_, i) => cells[(i % 4) * 4 + 3 - Math.floor(i / 4)]);
 const mirrored = (cells) => cells.map((_, i) => cells[Math.floor(i / 4) * 4 + 3 - (i % 4)]);
@@ -20,7 +20,7 @@ export const MOVES = CELLS.map((cells) =>
   STEPS.map((step) => STEPS.indexOf(cells.indexOf(5 + step) - cells.indexOf(5))),
 );
 
-/** The symmetries of a model's views, by their number. */
+/** The symmetries of a model's views, by the number of views. */
 export const VIEWS = { 8: [0, 1, 2, 3, 4, 5, 6, 7], 4: [0, 1, 2, 3], 2: [0, 2], 1: [0] };
 
 /** A board under a symmetry. */

@@ -1,4 +1,4 @@
-/** Makes exercises from judged positions. */
+/** Makes exercises from positions whose best move is known. */
 
 import { costOf, costlyFrom, worthOf } from "../../viewer/worth.js";
 import { formatBoard } from "../../viewer/board_text.js";
@@ -7,9 +7,9 @@ import { formatBoard } from "../../viewer/board_text.js";
  * An exercise for the notebook.
  *
  * @param {number[]} board
- * @param {{model: object, answer: object}} judged the adviser on the best move, and its answer
- * @param {string} source where the position comes from
- * @param {number} score of the board
+ * @param {{model: object, answer: object}} judged the model that knows the best move, and its answer
+ * @param {string} source the origin of the position, such as "your game, move 12"
+ * @param {number} score the score of the game at this position
  */
 export function exerciseOf(board, { model, answer }, source, score) {
   const worth = worthOf(model, answer);

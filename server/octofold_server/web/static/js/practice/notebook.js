@@ -6,32 +6,32 @@ import { isKept, store, stored } from "../storage.js";
 export const KEY = "octofold.notebook";
 const FORMAT = "octofold-notebook-1";
 const MOST = 500;
-/** Message of a full notebook. */
+/** The message that the notebook is full. */
 export const FULL = `The notebook is full: it holds ${MOST} exercises.`;
-/** Message of a notebook that the browser does not keep. */
-export const UNKEPT = "This browser keeps nothing more: the notebook ends with the tab.";
-/** An exercise is learned when it is solved this many times in a row. */
+/** The message that the browser cannot store the notebook. */
+export const UNKEPT = "The browser cannot store the notebook, so it is lost when you close the tab.";
+/** The number of times in a row that an exercise must be solved to count as learned. */
 export const LEARNED = 2;
 
 const NEW = { tries: 0, solved: 0, streak: 0, seen: 0 };
 
 /**
  * @typedef {object} Exercise
- * @property {string} board sixteen digits
+ * @property {string} board the board as sixteen digits
  * @property {number} better the best move, by `judge`
- * @property {number[]|null} costs of the four moves, null for those that are not legal; null without values
- * @property {string} unit of the costs, with the largest cost that the judge can tell, `ceiling`
- * @property {number} costly the cost from which on a move is a mistake; 0 if only the best move is right
- * @property {string} judge
- * @property {string} source where the position comes from
- * @property {number} tries
- * @property {number} solved
- * @property {number} streak solved in a row
- * @property {number} seen when it was last tried, in milliseconds; 0 for never
+ * @property {number[]|null} costs the costs of the four moves, null for illegal moves; null if they are not known
+ * @property {string} unit the unit of the costs
+ * @property {number} ceiling the largest cost that the judge can give
+ * @property {number} costly the cost from which a move is a mistake; 0 if only the best move is right
+ * @property {string} judge the name of the model that knows the best move
+ * @property {string} source the origin of the position
+ * @property {number} tries the number of tries
+ * @property {number} solved the number of tries that solved the exercise
+ * @property {number} streak the number of successes in a row since the last failure
+ * @property {number} seen the time of the last try in milliseconds; 0 for never
  */
 
-/** A list of exercises that saves itself. Other tabs change it, too, so each change begins with the saved
- * list. */
+/** A list of exercises that saves its changes. Other tabs may change it, too, so a change first reads the saved list. */
 export class Notebook {
   constructor() {
     /** @type {Exercise[]} */
@@ -42,8 +42,8 @@ export class Notebook {
   /** Load the saved exercises. */
   read() {
     const kept = JSON.parse(stored(KEY) ?? "{}");
-    if (kept.format !== FORMAT) return; // nothing is kept, or it has another version
-    // JSON has no infinity.
+    if (kept.format !== FORMAT) return; // nothing is saved, or the format has another version
+    // An infinite ceiling is null in JSON.
     this.exercises = kept.exercises.map((each) => ({ ...NEW, ...each, ceiling: each.ceiling ?? Infinity }));
   }
 
@@ -57,7 +57,7 @@ export class Notebook {
     return this.exercises.length >= MOST;
   }
 
-  /** Add new positions; returns how many were new. The notebook holds 500. */
+  /** Add exercises as far as there is room, without those that are known; returns how many were added. */
   add(exercises) {
     this.read();
     const known = new Set(this.exercises.map(({ board }) => board));
@@ -72,7 +72,7 @@ export class Notebook {
   count(exercise, isSolved) {
     this.read();
     const kept = this.exercises.find(isOf(exercise));
-    if (!kept) return; // removed in another tab
+    if (!kept) return; // another tab has removed the exercise
     kept.tries += 1;
     kept.solved += isSolved ? 1 : 0;
     kept.streak = isSolved ? kept.streak + 1 : 0;
@@ -86,7 +86,7 @@ export class Notebook {
     this._keep();
   }
 
-  /** The next exercise: first those that are not learned, the one seen longest ago first; then the others. */
+  /** The exercise that was tried longest ago, if possible one that is not learned, and not `except`. */
   next(except) {
     const rank = ({ streak, seen }) => (streak >= LEARNED ? 1e15 : 0) + seen;
     const others = this.exercises.filter((each) => !isOf(except)(each));

@@ -1,4 +1,4 @@
-/** The list of games in a file. The worst and the best are one click away. */
+/** The list of the games in a file, from the worst to the best. */
 
 import { grouped, make } from "../../viewer/dom.js";
 import { largestOf, tileOf } from "../../viewer/rules.js";
@@ -18,7 +18,7 @@ export class GameList {
     this._games = [];
   }
 
-  /** Show other games, from the worst to the best. */
+  /** Replace the games in the list. */
   set games(games) {
     this._games = [...games].sort((a, b) => a.score - b.score);
     const shown = this._games.length > MAX_SHOWN ? thinned(this._games) : this._games;
@@ -33,7 +33,7 @@ export class GameList {
     return this._games[0];
   }
 
-  /** Mark a game as the one that is shown. */
+  /** Select the game that is shown. */
   set chosen(record) {
     this._select.value = String(this._games.indexOf(record));
   }
@@ -43,7 +43,7 @@ export class GameList {
   }
 }
 
-/** Evenly spread games, with the worst and the best. */
+/** `MAX_SHOWN` evenly spread games, including the worst and the best. */
 function thinned(games) {
   return Array.from({ length: MAX_SHOWN }, (_, i) => games[Math.round((i * (games.length - 1)) / (MAX_SHOWN - 1))]);
 }

@@ -1,4 +1,4 @@
-/** A game as an animated GIF: at most 300 positions, 5 a second. */
+/** Makes an animated GIF of a game, with at most 300 positions, 5 per second. */
 
 import { grouped } from "../../viewer/dom.js";
 import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
@@ -10,7 +10,7 @@ const [CELL, GAP, MARGIN, LINE] = [64, 6, 8, 19];
 const BOARD = 4 * CELL + 5 * GAP;
 const [WIDTH, HEIGHT] = [BOARD + 2 * MARGIN, BOARD + 2 * MARGIN + 2 * LINE];
 const [PAPER, INK] = ["rgb(250, 249, 246)", "rgb(34, 38, 46)"];
-const SHADES = 6; // shades between the color of a tile and of its number
+const SHADES = 6; // number of shades from the color of a tile to the color of its number
 const CODE_BITS = 8;
 const MOST_CODES = 4096;
 

@@ -8,8 +8,8 @@ import { copyOnClick } from "../shell.js";
  *
  * @param {HTMLElement} root
  * @param {import("../../viewer/game_viewer.js").GameViewer} viewer
- * @param {object} on listeners: `onFile` gets a file that was chosen, `onDispute` and `onMistake` a direction;
- *   `onPractise`, `onText` and `onGif` are called by their buttons
+ * @param {object} on the listeners: `onFile` receives a chosen file, `onDispute` and `onMistake` a direction, 1 or -1;
+ *   `onPractice`, `onText` and `onGif` are called by their buttons
  * @returns {object} the elements by name
  */
 export function replayLayout(root, viewer, on) {
@@ -32,14 +32,14 @@ export function replayLayout(root, viewer, on) {
       button("‹ Mistake", "Previous mistake", () => on.onMistake(-1)),
       button("Mistake ›", "Next mistake", () => on.onMistake(1)),
     ],
-    practise: button("Practise the mistakes", "Practise the mistakes", on.onPractise),
+    practice: button("Practice the mistakes", "Practice the mistakes", on.onPractice),
   };
   copyOnClick(ui.link);
   ui.asking = make("div.asking.note", {}, ui.progress, ui.asked);
   ui.asking.style.visibility = "hidden";
   viewer.steps.append(...ui.mistakes, button("Disputed ›", "Next disputed move", () => on.onDispute(1)));
   viewer.element.append(
-    make("div.buttons", {}, ui.practise, button("Save as text", "Save as text", on.onText), button("Save as GIF", "Save as GIF", on.onGif)),
+    make("div.buttons", {}, ui.practice, button("Save as text", "Save as text", on.onText), button("Save as GIF", "Save as GIF", on.onGif)),
     keys(),
     make("p.note", {}, ui.link),
   );
@@ -61,7 +61,7 @@ function keys() {
     "p.note.keys",
     {},
     ...[key("←"), key("→"), " one move, ", key("C"), " next mistake, ", key("D"), " next disputed move, "],
-    ...["with ", key("shift"), " the one before, ", key("space"), " play"],
+    ...["with ", key("shift"), " the previous one, ", key("space"), " play"],
   );
 }
 
@@ -89,8 +89,8 @@ function dropZone(ui, onFile) {
       make("span.full", {}, "Drop a replay file (games.replay of octofold evaluate) onto the page, or "),
       make("label.link", { for: "replay-file" }, "open a file"),
       input,
-      make("span.full", {}, ". It stays in this browser; only boards go to the models that you ask."),
-      make("span.full", {}, " Your own game opens by “Study” in Play."),
+      make("span.full", {}, ". The file stays in this browser; only its boards are sent to the models that you choose."),
+      make("span.full", {}, " “Study” in Play opens your own game."),
     ),
     make("div.full.results-box", {}, make("h3", {}, "Games of this server"), ui.results),
   );

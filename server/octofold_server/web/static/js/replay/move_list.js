@@ -1,4 +1,4 @@
-/** The moves around the current one, and the worst mistakes of the game; each is one click away. */
+/** The list of the moves around the current one, and the list of the worst mistakes. A click on a move shows it. */
 
 import { better, costText, isMistake, mistakesOf } from "../../viewer/worth.js";
 import { ARROWS } from "../advice/moves_panel.js";
@@ -22,12 +22,12 @@ export class MoveList {
   }
 
   /**
-   * Show the moves around one.
+   * Show the moves around the current one.
    *
-   * @param {{move: number}[]} moves of the game
-   * @param {import("./study.js").Verdict[]} verdicts that are known
+   * @param {{move: number}[]} moves the moves of the game
+   * @param {import("./study.js").Verdict[]} verdicts the verdicts that are known
    * @param {number} at the number of the current move
-   * @param {import("../../viewer/worth.js").Scale|undefined} scale of the costs
+   * @param {import("../../viewer/worth.js").Scale|undefined} scale the scale of the costs
    */
   show(moves, verdicts, at, scale) {
     const first = Math.max(0, Math.min(at - AROUND, moves.length - 2 * AROUND - 1));

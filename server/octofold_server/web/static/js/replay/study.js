@@ -6,36 +6,37 @@ import { better, costOf, costlyFrom, isMistake, scaleOf, worthOf } from "../../v
 
 const BATCH = 256; // maximum boards in a request
 const CELLS = Array.from({ length: 16 }, (_, cell) => cell);
-const SEARCHED = 16; // boards in the first request to a player that searches, which takes long for each
-const [FAST_MS, SLOW_MS] = [500, 1500]; // limits for larger and smaller requests
+const SEARCHED = 16; // boards in the first request to a player, because a search takes long
+const [FAST_MS, SLOW_MS] = [500, 1500]; // faster requests become larger, and slower ones smaller
 
 /**
  * @typedef {object} Verdict the opinions of model and judge on a move of a game
- * @property {number} played
- * @property {number} model its move
- * @property {number} judge its move; -1 without a judge
- * @property {number|null} cost of the move by the judge, otherwise by the model; null without values
- * @property {number|null} costly the cost from which on it would be a mistake
- * @property {(number|null)[]|null} costs of all four moves
- * @property {number|null} value of the best move, if the values are complete
- * @property {number|null} ratio of the value of the move to that of the best one
- * @property {number} [luck] of the tile after it, and `next`: see `addLuck`
+ * @property {number} played the move of the game
+ * @property {number} model the move of the model
+ * @property {number} judge the move of the judge; -1 without a judge
+ * @property {number|null} cost the cost of the played move by the judge, or else by the model; null without values
+ * @property {number|null} costly the cost from which a move is a mistake
+ * @property {(number|null)[]|null} costs the costs of all four moves
+ * @property {number|null} value the value of the best move, if the values are complete
+ * @property {number|null} ratio the value of the played move, divided by that of the best move
+ * @property {number} [luck] the luck of the tile after the move, by `addLuck`
+ * @property {number} [next] the value of the board after the tile, by `addLuck`
  */
 
 /**
- * Ask model and judge about every position of a game. The last positions, which show how it was lost, come
- * first.
+ * Ask model and judge about every position of a game. They begin with the last positions, which show how the game was
+ * lost.
  *
- * @param {object} source of moves
+ * @param {object} source the source of moves
  * @param {{model: object, judge?: object}} asked
  * @param {{boards: number[][], scores: number[], moves: {move: number}[]}} game every position with its score
  * @param {{onProgress: (share: number, verdicts: Verdict[]) => void, isWanted: () => boolean}} watch
- *   `onProgress` gets the verdicts after every batch, with gaps for open ones; the study ends when `isWanted`
- *   returns false
- * @returns {Promise<Verdict[]>} one for each move, unless it ended
+ *   `onProgress` receives the verdicts after every batch, with gaps where they are not known yet; the study ends when
+ *   `isWanted` returns false
+ * @returns {Promise<Verdict[]>} a verdict for each move; fewer if `isWanted` ended the study
  */
 export async function study(source, { model, judge }, { boards, scores, moves }, { onProgress, isWanted }) {
-  const usual = (judge ?? model).average ?? scores.at(-1); // without a measured strength, the score of this game
+  const usual = (judge ?? model).average ?? scores.at(-1); // the score of this game if the average is not known
   const verdicts = new Array(moves.length);
   let size = [model, judge].some((each) => each?.player) ? SEARCHED : BATCH;
   for (let end = moves.length; end > 0 && isWanted(); ) {
@@ -46,7 +47,7 @@ export async function study(source, { model, judge }, { boards, scores, moves },
       source.infer(model, batch),
       judge ? source.infer(judge, batch) : null,
     ]);
-    if (!isWanted()) break; // a newer study may be done already; do not replace it
+    if (!isWanted()) break; // otherwise this could replace the results of a newer study
     answers.forEach((answer, i) => {
       const worth = judged ? worthOf(judge, judged[i]) : worthOf(model, answer);
       const { move: played } = moves[start + i];
@@ -69,15 +70,15 @@ export async function study(source, { model, judge }, { boards, scores, moves },
 }
 
 /**
- * Find the luck of the tiles, and give it to the verdicts: `luck`, and `next`, the value of the board after the tile.
+ * Add the luck of the tiles to the verdicts: `luck`, and `next`, the value of the board after the tile.
  *
  * The luck of a tile is the value of its board minus the mean value over all possible tiles. So its expected
  * value is 0, even with wrong values. `octofold_client/evaluation/luck.py` defines it in the same way.
  *
- * @param {object} source of moves
- * @param {object} judge with complete values, in points
+ * @param {object} source the source of moves
+ * @param {object} judge a model with complete values, in points
  * @param {{boards: number[][], moves: {move: number, cell: number, exponent: number}[]}} game
- * @param {Verdict[]} verdicts on all its moves
+ * @param {Verdict[]} verdicts the verdicts on all moves of the game
  * @param {{onProgress: (share: number) => void, isWanted: () => boolean}} watch
  */
 export async function addLuck(source, judge, { boards, moves }, verdicts, { onProgress, isWanted }) {
@@ -119,8 +120,8 @@ function valued(worth, played) {
  *
  * @param {Verdict[]} verdicts
  * @param {{model: object, judge?: object}} asked
- * @returns {object} the number of moves, and the numbers of moves with which the model, the judge and both
- *   disagree; `accuracy` from 0 to 100 and its formula; mistakes, if the judge has values
+ * @returns {object} the number of moves; the numbers of moves with which the model, the judge and both disagree;
+ *   `accuracy` from 0 to 100, and `isRatio`, which tells its formula; the number of mistakes
  */
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;

@@ -1,10 +1,10 @@
-/** A game as text. */
+/** Writes a game as text. */
 
 import { grouped } from "../../viewer/dom.js";
 import { MOVE_NAMES, tileOf } from "../../viewer/rules.js";
 
 /**
- * Every position of a game.
+ * The text of every position of a game.
  *
  * @param {{title: string, boards: number[][], scores: number[], moves: {move: number}[]}} game
  */

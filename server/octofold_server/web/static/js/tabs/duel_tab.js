@@ -1,4 +1,4 @@
-/** Side by side: two models play the same game, with the same new tiles at the same moves. */
+/** The Duel tab: two models play side by side, with new tiles from the same random numbers. */
 
 import { modelSelect } from "../advice/model_select.js";
 import { Autoplay } from "../../viewer/autoplay.js";
@@ -46,7 +46,7 @@ class DuelTab {
       ),
       make("div.duel", {}, ...this._sides.map((side) => side.element)),
       this._lead,
-      make("p.note", {}, "Both begin with the same board, and move by move the same dice choose the new tiles. At full speed, each plays as fast as it can."),
+      make("p.note", {}, "Both begin with the same board, and get new tiles from the same random numbers. At full speed, neither waits for the other."),
     );
     this.begin(randomSeed());
   }
@@ -79,8 +79,7 @@ class DuelTab {
     else this._seedField.value = String(this._seed);
   }
 
-  /** Let each model move. At full speed, neither waits for the slower one. Returns whether a game continues.
-   * */
+  /** Let each model make a move; returns whether a game continues. At full speed, neither waits for the other. */
   async _step() {
     if (!this._sides.every(({ model }) => model.chosen)) return false;
     const turns = this._sides
@@ -129,7 +128,7 @@ class DuelTab {
     const ahead = difference > 0 ? left : right;
     const isOver = left.game.isOver && right.game.isOver;
     const name = ahead.model.chosen?.name ?? "";
-    if (!difference) this._lead.textContent = left.game.moves.length ? "Level." : "";
+    if (!difference) this._lead.textContent = left.game.moves.length ? "The scores are equal." : "";
     else if (isOver) this._lead.textContent = `${name} wins by ${grouped(Math.abs(difference))} points.`;
     else this._lead.textContent = `${name} is ahead by ${grouped(Math.abs(difference))} points.`;
   }

@@ -1,17 +1,18 @@
-/** The board editor of the Play tab: set tiles by click, and turn the board. */
+/** The board editor of the Play tab. It sets tiles by clicks, and turns, mirrors or clears the board. */
 
 import { make } from "../../viewer/dom.js";
 import { describeCell } from "../../viewer/board_text.js";
 import { LARGEST_EXPONENT, tileOf } from "../../viewer/rules.js";
 import { CELLS } from "../game/symmetries.js";
 
-const TURNED = 3; // number of the symmetry that turns clockwise
+const TURNED = 3; // number of the symmetry that turns the board clockwise
 const MIRRORED = 4;
 
 export class Editor {
   /**
    * @param {{stage: HTMLElement, bar: HTMLElement, board: () => number[], onBoard: (board: number[]) => void}} page
-   *   `stage` and `bar` hold cells and tools; `board` returns the shown board; `onBoard` gets an edited board
+   *   `stage` and `bar` are the parents of cells and tools; `board` returns the shown board; `onBoard` receives the
+   *   edited board
    */
   constructor({ stage, bar, board, onBoard }) {
     Object.assign(this, { _bar: bar, _board: board, _onBoard: onBoard });
@@ -21,7 +22,7 @@ export class Editor {
     const button = (text, click) => make("button", { type: "button", on: { click } }, text);
     const turned = (symmetry) => () => onBoard(CELLS[symmetry].map((cell) => board()[cell]));
     bar.append(
-      make("label", { for: "edit-tile" }, "Click a cell for ", this._tile),
+      make("label", { for: "edit-tile" }, "Click a cell to set it to ", this._tile),
       button("Rotate", turned(TURNED)),
       button("Mirror", turned(MIRRORED)),
       button("Clear", () => onBoard(new Array(16).fill(0))),

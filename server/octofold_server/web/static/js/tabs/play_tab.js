@@ -1,4 +1,4 @@
-/** Play: a game by keys, swipes or a model, with advice beside it. */
+/** The Play tab: a game that is played by keys, swipes or a model, with advice beside it. */
 
 import { Advice } from "../advice/advice.js";
 import { Autoplay } from "../../viewer/autoplay.js";
@@ -20,16 +20,16 @@ import { SpeedControl } from "../../viewer/speed_control.js";
 
 const BEST_KEY = "octofold.best";
 const HIDES_KEY = "octofold.advice-hidden";
-const FIRST_BOARD = "00001000542268ab"; // a middle-game board on which most, but not all, views agree
+const FIRST_BOARD = "00001000542268ab"; // from the middle of a game; most views agree on it, but not all
 const WIN = 11; // the exponent of 2048
-const PANEL_MS = 90; // between two updates of the advice while a model plays fast
+const PANEL_MS = 90; // minimum time between two updates of the advice while a model plays fast
 
 export class PlayTab {
   /**
-   * @param {object} source of moves
-   * @param {import("../ask/models.js").Models} models that are ready
-   * @param {{board?: number[], onStudy: (record: object) => void}} options a board to begin with; opens a game in
-   *   the replay tab
+   * @param {object} source the source of moves
+   * @param {import("../ask/models.js").Models} models the models to choose from
+   * @param {{board?: number[], onStudy: (record: object) => void}} options `board` is the board to begin with;
+   *   `onStudy` opens a game in the replay tab
    */
   constructor(source, models, { board, onStudy }) {
     this._source = source;
@@ -42,7 +42,7 @@ export class PlayTab {
     );
     this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { models });
     this._best = Number(stored(BEST_KEY)) || 0;
-    this._earlier = []; // games before the board was edited, for undo
+    this._earlier = []; // games from before edits of the board, for undo
     this._editor = new Editor({
       stage: byId("play-stage"),
       bar: byId("play-edit-bar"),
@@ -51,11 +51,11 @@ export class PlayTab {
     });
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
-    // A board from a link is not the player's score, and must not replace the kept game.
+    // A game from the board of a link has no score of the player's own, and must not replace the kept game.
     const kept = board ? linked(board) : ownGame();
     const isFirst = !kept && stored(BEST_KEY) === null;
     this.begin(kept ?? (isFirst ? linked(parseBoard(FIRST_BOARD)) : new Game(randomSeed())));
-    if (isFirst) byId("play-comment").textContent = "A board of the middle game, to look at. “New game” begins yours.";
+    if (isFirst) byId("play-comment").textContent = "This is an example from the middle of a game. “New game” begins a game of your own.";
   }
 
   /** Show a game in place of the previous one. */
@@ -129,12 +129,12 @@ export class PlayTab {
   restart() {
     const { game } = this;
     this.begin(new Game(randomSeed()));
-    if (game.moves.length && !game.isOver) byId("play-comment").textContent = "The game before is kept, below the board.";
+    if (game.moves.length && !game.isOver) byId("play-comment").textContent = "Your previous game is kept. You can open it below the board.";
     announce("A new game.");
   }
 
-  /** Put the board into the notebook, with the move of the judge, or otherwise of the model. */
-  async _practise() {
+  /** Add the board to the notebook, with the move of the judge, or else of the model. */
+  async _practice() {
     if (!this._advice.best) await this._advice.ask(this.game.board, -1, { aloud: true });
     const judged = this._advice.best;
     if (!judged) {
@@ -143,8 +143,8 @@ export class PlayTab {
     }
     const notebook = new Notebook();
     const added = notebook.add([exerciseOf(this.game.board, judged, `your game, move ${this.game.moves.length}`, this.game.score)]);
-    const why = notebook.isFull ? FULL : "This board is an exercise already.";
-    const said = added ? "This board is an exercise now: see Practice." : why;
+    const why = notebook.isFull ? FULL : "This board is already an exercise.";
+    const said = added ? "This board is now an exercise in Practice." : why;
     byId("play-comment").textContent = notebook.isKept ? said : `${said} ${UNKEPT}`;
   }
 
@@ -167,14 +167,14 @@ export class PlayTab {
       this._advice.clear(error.message);
       return false;
     }
-    if (game !== this.game || board !== game.board) return false; // the player was faster
+    if (game !== this.game || board !== game.board) return false; // the player has moved meanwhile
     const before = largestOf(board);
     const played = game.play(answer.move);
     if (!played) return false;
     const hasWon = before < WIN && largestOf(game.board) === WIN;
     if (this._autoplay.isSlow) this._view.move(played, game.board);
     else this._view.show(game.board);
-    const comment = hasWon ? `${model.name} has made 2048 after ${grouped(game.moves.length)} moves.` : undefined;
+    const comment = hasWon ? `${model.name} has reached the tile 2048 after ${grouped(game.moves.length)} moves.` : undefined;
     this._update({ answer, comment });
     return !game.isOver;
   }
@@ -186,8 +186,11 @@ export class PlayTab {
   }
 
   /**
-   * Show score, buttons and advice for the board. `answer` is the model's answer that led to it, `comment`
-   * the opinion of others on the player's last move, `hasWon` whether that move made 2048.
+   * Show score, buttons and advice for the board.
+   *
+   * @param {{answer?: object, comment?: string, hasWon?: boolean}} last the last move: `answer` is the answer of the
+   *   model that made it, `comment` what model and judge say about a move of the player, and `hasWon` whether it
+   *   made the tile 2048
    */
   _update({ answer, comment, hasWon = false } = {}) {
     const { game } = this;
@@ -216,7 +219,7 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    // A reload restores the game, not the board of the link with which it began.
+    // After this, a reload restores the game, and not the board of the link with which it began.
     if (location.search && game.moves.length && !game.isOver) history.replaceState(null, "", location.pathname + location.hash);
     if (this._autoplay.isSlow) this._keep();
   }
@@ -241,11 +244,11 @@ export class PlayTab {
     byId("play-over").hidden = !game.isOver && !hasWon;
     byId("play-go-on").hidden = game.isOver;
     byId("play-why").hidden = byId("play-over-undo").hidden = !game.isOver || !game.canUndo;
-    if (this._editor.isOpen) byId("play-over").hidden = true; // cells must be free for clicks
+    if (this._editor.isOpen) byId("play-over").hidden = true; // it would cover the cells to click
     if (byId("play-over").hidden) return;
     byId("play-over-title").textContent = game.isOver ? "Game over" : "You made 2048!";
     const tile = game.isOver ? `No move is left. ${grouped(game.score)} points, tile ${tileOf(largestOf(game.board))}` : "";
-    byId("play-over-text").textContent = tile || `You win, with ${grouped(game.score)} points. The game may go on.`;
+    byId("play-over-text").textContent = tile || `You win with ${grouped(game.score)} points. You can keep going.`;
   }
 
   _connect(onStudy) {
@@ -262,8 +265,8 @@ export class PlayTab {
       this._update();
     });
     copyOnClick(byId("play-link"));
-    addEventListener("pagehide", () => this._autoplay.stop()); // stopping also keeps the game
-    byId("play-practise").addEventListener("click", () => this._practise());
+    addEventListener("pagehide", () => this._autoplay.stop()); // stopping also stores the game
+    byId("play-practice").addEventListener("click", () => this._practice());
     for (const id of ["play-study", "play-why"]) {
       byId(id).addEventListener("click", () => onStudy(this.game.record()));
     }

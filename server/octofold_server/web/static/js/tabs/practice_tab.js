@@ -1,4 +1,4 @@
-/** Practice: positions come back as exercises until their best move is learned. */
+/** The Practice tab: positions come back as exercises until their best move is learned. */
 
 import { costText } from "../../viewer/worth.js";
 import { Arrow } from "../../viewer/arrow.js";
@@ -51,15 +51,15 @@ class PracticeTab {
     this._arrow = new Arrow(this._stage);
     onSwipe(this._stage, (move) => this._try(move));
     addEventListener("storage", ({ key }) => {
-      if (key !== KEY && key !== null) return; // null: all keys
-      this._notebook.read(); // another tab has changed it
+      if (key !== KEY && key !== null) return; // null stands for all keys
+      this._notebook.read(); // another tab has changed the notebook
       if (!this._exercise) this._show(this._notebook.next());
       this._showNotebook();
     });
   }
 
   enter() {
-    this._notebook = new Notebook(); // other tabs add to it
+    this._notebook = new Notebook(); // read again, because other tabs may have changed it
     if (!this._notebook.exercises.some(({ board }) => board === this._exercise?.board)) this._exercise = undefined;
     if (!this._exercise || this._isDone) this._show(this._notebook.next());
     this._showNotebook();
@@ -77,7 +77,7 @@ class PracticeTab {
     return true;
   }
 
-  /** Show an exercise; undefined for none. */
+  /** Show an exercise, or how to add exercises if it is undefined. */
   _show(exercise) {
     this._exercise = exercise;
     this._isDone = false;
@@ -88,9 +88,9 @@ class PracticeTab {
       this._said.replaceChildren(
         "In ",
         make("a", { href: "#replay" }, "Replay"),
-        ", “Practise the mistakes” turns a game's mistakes into exercises. In ",
+        ", “Practice the mistakes” turns a game's mistakes into exercises. In ",
         make("a", { href: "#play" }, "Play"),
-        ", “Practise this board” adds one.",
+        ", “Practice this board” adds one.",
       );
       return;
     }

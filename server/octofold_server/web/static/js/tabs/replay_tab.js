@@ -1,4 +1,4 @@
-/** Replay: the games of a file, with a curve and the opinions of a model and a judge on their moves. */
+/** The Replay tab: the games of a file, with a curve and with the opinions of a model and a judge on the moves. */
 
 import { Advice } from "../advice/advice.js";
 import { Gone, Refused } from "../ask/server.js";
@@ -19,7 +19,7 @@ import { better, costText, isDisputed, isMistake, mistakesOf, scaleOf, threshold
 
 const MAX_FILE_BYTES = 512 << 20;
 const MOST_EXERCISES = 30; // maximum exercises from one game
-const MOST_RESULTS = 8; // in the list of results
+const MOST_RESULTS = 8; // maximum results in the list
 const ASK_MS = 250; // delay of the advice after the last jump
 
 /** Make the tab in an empty section. */
@@ -28,13 +28,13 @@ export const open = (root, page) => new ReplayTab(root, page);
 class ReplayTab {
   constructor(root, page) {
     this._page = page;
-    this._studies = 0; // number of the newest study; older ones end
-    this._loads = 0; // number of the newest games to show; older ones are dropped
+    this._studies = 0; // number of the newest study; older studies end
+    this._loads = 0; // number of the newest load of games; the games of older loads are dropped
     const listeners = {
       onFile: (file) => this._loadFile(file),
       onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
       onMistake: (direction) => this._jumpToMistake(direction),
-      onPractise: () => this._practise(),
+      onPractice: () => this._practice(),
       onText: () => saveFile(`game-${this._record.game}.txt`, gameText(this._saved())),
       onGif: () => this._saveGif(),
     };
@@ -52,7 +52,7 @@ class ReplayTab {
     });
   }
 
-  /** Show the target of the address: `#replay`, or `#replay/RESULT/GAME/MOVE` for a result of the server. */
+  /** Show what the address names: `#replay`, or `#replay/RESULT/GAME/MOVE` for a result of the server. */
   async enter([result, ...numbers]) {
     const { handed } = this._page;
     const [game, move] = numbers.map((text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));
@@ -89,8 +89,7 @@ class ReplayTab {
     this._show(this._list.worst);
   }
 
-  /** Begin to load games in place of those shown. The returned function tells whether this load is still the
-   * newest. */
+  /** Begin to load other games. Returns a function that tells whether this load is still the newest. */
   _newLoad() {
     const load = (this._loads += 1);
     this._result = this._games = null;
@@ -123,7 +122,7 @@ class ReplayTab {
       for (;;) {
         const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
         if (!isNewest()) return;
-        if (!piece) throw new Error(`There is no result ${result}.`);
+        if (!piece) throw new Error(`There is no result named ${result}.`);
         if (!piece.bytes.length) break;
         if (reader.bytes + piece.bytes.length > MAX_FILE_BYTES) throw new Error(tooLarge(result));
         for (const each of reader.push(piece.bytes)) games.push(each);
@@ -155,7 +154,7 @@ class ReplayTab {
     else this._problem(`There is no game ${number} in ${this._title}.`);
   }
 
-  /** Show a game from a move on, or its end, which shows how it was lost. */
+  /** Show a game at a move, by default at its end, which shows how it was lost. */
   _show(record, move = Infinity) {
     Object.assign(this, { _record: record, _verdicts: [] });
     try {
@@ -172,7 +171,7 @@ class ReplayTab {
     this._study();
   }
 
-  /** Show the opinions of others on the move in the current position. */
+  /** Show the opinions of model and judge on the move in the current position. */
   _onSeek(at) {
     this._describe();
     this._ask(this._viewer.boards[at], this._viewer.moves[at]?.move ?? -1);
@@ -202,7 +201,7 @@ class ReplayTab {
     ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
   }
 
-  /** Link to the worst mistake of the game. */
+  /** Make a button that shows the worst mistake of the game; empty if no mistake is known. */
   _linkToWorst() {
     const [worst] = mistakesOf(this._verdicts);
     if (!worst) return "";
@@ -211,7 +210,7 @@ class ReplayTab {
     return make("button.link.costly", { type: "button", on: { click: () => this._viewer.seek(worst.move) } }, text);
   }
 
-  /** Ask for advice when no further jump follows. */
+  /** Ask for advice, after a delay in which a further jump cancels it. */
   _ask(board, played) {
     clearTimeout(this._asking);
     const wait = this._viewer.isSlow ? 0 : ASK_MS;
@@ -227,8 +226,8 @@ class ReplayTab {
     const { boards, scores, moves } = this._viewer;
     this._judging = judge ?? model;
     this._scale = scaleOf(this._judging);
-    for (const button of [...this._ui.mistakes, this._ui.practise]) button.disabled = !this._scale;
-    this._verdicts = []; // verdicts of other models
+    for (const button of [...this._ui.mistakes, this._ui.practice]) button.disabled = !this._scale;
+    this._verdicts = []; // removes the verdicts of the previous models
     this._describe();
     this._isStudying = true;
     asking.style.visibility = "visible";
@@ -251,7 +250,7 @@ class ReplayTab {
       if (isWanted() && this._scale?.unit === "points" && verdicts.every(({ value }) => value !== null)) {
         const onLuck = (share) => {
           progress.value = share;
-          asked.textContent = "luck of the tiles";
+          asked.textContent = "computing the luck of the tiles";
         };
         await addLuck(this._page.source, this._judging, { boards, moves }, verdicts, { onProgress: onLuck, isWanted });
         if (isWanted()) this._viewer.curve.judge(verdicts, this._scale, this._judging.name);
@@ -273,7 +272,7 @@ class ReplayTab {
   /** Offer the newest results of the server while no game is shown. */
   async _listResults() {
     const results = await this._page.source.results().catch(() => null);
-    if (!results) return; // the banner shows the error
+    if (!results) return; // the banner shows that the server does not answer
     const links = results
       .filter(({ games }) => games)
       .slice(0, MOST_RESULTS)
@@ -285,8 +284,8 @@ class ReplayTab {
     this._ui.results.replaceChildren(...links, make("li", {}, make("a", { href: "#watch" }, others)));
   }
 
-  /** Put the costliest mistakes into the notebook, and open it. */
-  _practise() {
+  /** Add the costliest mistakes to the notebook, and open the Practice tab. */
+  _practice() {
     const mistakes = mistakesOf(this._verdicts);
     const found = mistakes
       .slice(0, MOST_EXERCISES)
@@ -300,7 +299,7 @@ class ReplayTab {
         source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
       }));
     if (!found.length) {
-      this._say(`No mistake ${this._isStudying ? "is known yet" : "was found"}.`);
+      this._say(this._isStudying ? "No mistake has been found yet." : "The game has no mistakes.");
       return;
     }
     const notebook = new Notebook();
@@ -336,10 +335,10 @@ class ReplayTab {
 
   _jumpToMistake(direction) {
     if (this._scale) this._jump(direction, isMistake, "mistake");
-    else this._say("Choose a judge that has values: only these tell what a move costs.");
+    else this._say("Choose a judge with values: only values tell what a move costs.");
   }
 
-  /** Show the accuracy with its formula, and how often others would have moved differently. */
+  /** Show the accuracy with its formula, and how often model and judge would have made another move. */
   _showTally(found, model, judge) {
     const { accuracy, tally: text } = this._ui;
     const { name } = judge ?? model;
@@ -348,7 +347,7 @@ class ReplayTab {
       : `${grouped(found.equal)} of ${grouped(found.count)} moves are those of ${name}`;
     const mistakes = found.scale
       ? ` · ${mistakesText(found.mistakes)} (a move that costs ${thresholdText(found.scale)} or more)`
-      : ` · ${name} tells no points or chances, so no move has a cost`;
+      : ` · ${name} gives no points or chances, so no move has a cost`;
     accuracy.replaceChildren(
       make("strong", {}, `${found.accuracy.toFixed(1)}% accuracy`),
       make("span.note", {}, ` by ${name}: ${how}${mistakes}.`),
@@ -365,7 +364,7 @@ class ReplayTab {
       return;
     }
     const where = direction > 0 ? "after" : "before";
-    this._say(this._isStudying ? `No ${what} ${where} this move is known yet.` : `There is no ${what} ${where} this move.`);
+    this._say(this._isStudying ? `No ${what} has been found ${where} this move yet.` : `There is no ${what} ${where} this move.`);
   }
 
   /** Show a message below the board, and announce it. */

@@ -1,4 +1,4 @@
-/** Watch: a running evaluation, from the files that `octofold evaluate` writes. */
+/** The Watch tab: evaluations, also while they run, from the files that `octofold evaluate` writes. */
 
 import { Gone, Refused } from "../ask/server.js";
 import { smallBoard, updateSmallBoard } from "../../viewer/board_view.js";
@@ -21,7 +21,7 @@ export const open = (root, page) => new WatchTab(root, page);
 class WatchTab {
   constructor(root, page) {
     this._page = page;
-    this._visits = 0; // number of the newest visit; older ones end
+    this._visits = 0; // number of the newest visit to this tab; loops of older visits end
     this._root = root;
     this._list = make("div.results");
     this._compared = make("div", { hidden: true });
@@ -45,7 +45,7 @@ class WatchTab {
         this._facts.table,
         (this._figure = make("figure", {}, make("figcaption", {}, "Scores, with their average"), this._histogram)),
       ),
-      this._boardsTitle = make("h3", {}, "Games that run now"),
+      this._boardsTitle = make("h3", {}, "Running games"),
       this._boards,
       make("p.note", {}, (this._games = make("a", { href: "" }, "Look at the finished games"))),
       (this._some = make("div")),
@@ -73,7 +73,7 @@ class WatchTab {
     this._visits += 1;
   }
 
-  /** Look repeatedly until the user leaves the tab. If the server is gone, wait for it. */
+  /** Call `look` repeatedly until the user leaves the tab. If the server does not answer, wait for it. */
   async _loop(visit, look, ms) {
     while (visit === this._visits) {
       try {
@@ -85,7 +85,7 @@ class WatchTab {
           continue;
         }
         this._say(error.message);
-        if (!(error instanceof Refused) || error.status === 401) return; // ask for a token only once a visit
+        if (!(error instanceof Refused) || error.status === 401) return; // the user is asked for a token only once per visit
       }
       await new Promise((resolve) => setTimeout(resolve, ms));
     }
@@ -104,16 +104,16 @@ class WatchTab {
         make(
           "p.note",
           {},
-          "Start one beside the server, in the folder where the server runs: ",
+          "On the server's machine, in the folder where the server was started, run ",
           make("code", {}, "octofold evaluate --watch --games 100"),
-          ". It appears here while it plays.",
+          ". The evaluation appears here while it runs.",
         ),
       );
       return;
     }
     this._ratings.show(results);
     const isNew = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest)) !== this._shownResults;
-    if (!isNew && this._list.contains(this._ratings.element)) return; // so that an element stays in place under a finger
+    if (!isNew && this._list.contains(this._ratings.element)) return; // elements must not move while the user touches them
     this._shownResults = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest));
     this._button = make("button.primary", { type: "button", on: { click: () => this._openComparison() } });
     this._list.replaceChildren(
@@ -197,20 +197,20 @@ class WatchTab {
     this._some.replaceChildren();
     return async (isWanted) => {
       const { source } = this._page;
-      // Read before the games. Games that finish in between still count as running here.
+      // This file is read before the games, so a game that finishes in between counts as running.
       const live = await source.resultFile(name, "live.json");
       if (!isWanted()) return;
       for (;;) {
         const piece = await source.resultFile(name, "games.replay", reader.bytes);
         if (!isWanted()) return;
-        if (!piece) throw new Refused(`There is no result ${name}.`, 404);
+        if (!piece) throw new Refused(`There is no result named ${name}.`, 404);
         if (!piece.bytes.length) break;
         let games;
         try {
           games = reader.push(piece.bytes);
         } catch (error) {
           if (begunAgain) throw error;
-          begunAgain = true; // an evaluation sorts its games at its end
+          begunAgain = true; // the evaluation has ended, and has written its games in another order
           begin();
           continue;
         }
@@ -278,7 +278,7 @@ class WatchTab {
   }
 }
 
-/** The parsed JSON of a file of a result; null for no file. */
+/** The parsed JSON of a file of a result; null if the file does not exist. */
 const parsed = (file) => (file?.bytes.length ? JSON.parse(new TextDecoder().decode(file.bytes)) : null);
 
 /** Yields the finished games of a result while they are read. */
@@ -286,7 +286,7 @@ async function* gamesOf(source, name) {
   const reader = new ReplayReader();
   for (;;) {
     const piece = await source.resultFile(name, "games.replay", reader.bytes);
-    if (!piece) throw new Error(`There is no result ${name}.`);
+    if (!piece) throw new Error(`There is no result named ${name}.`);
     if (!piece.bytes.length) return;
     yield* reader.push(piece.bytes);
   }

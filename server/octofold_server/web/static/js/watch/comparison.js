@@ -1,4 +1,4 @@
-/** Two evaluations side by side: their figures, and the difference of their averages. */
+/** Compares two evaluations: their figures side by side, and the difference of their averages. */
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { tileOf } from "../../viewer/rules.js";
@@ -10,7 +10,7 @@ const SMALLEST_TILE = 9; // 512
  * Compare two evaluations.
  *
  * @param {{name: string, games: {game: number, seed: bigint, score: number, tile: number}[], unfinished: string|null}[]}
- *   both results, each with its games; only games that both have are compared
+ *   both both results, each with its games; if they have games in common, only these are compared
  * @returns {HTMLElement}
  */
 export function comparison(both) {
@@ -55,7 +55,7 @@ export function comparison(both) {
 
 const KINDS = ["is-model", "is-judge"];
 
-/** Both results with only the games that both have, if they have games of the same seed. */
+/** Both results with only the games that both have; all games if they have none in common. */
 function inCommon(two) {
   const keyOf = ({ seed, game }) => `${seed}/${game}`;
   const [first, second] = two.map(({ games }) => new Set(games.map(keyOf)));
@@ -64,7 +64,7 @@ function inCommon(two) {
   return two.map((each) => ({ ...each, games: each.games.filter((game) => common.has(keyOf(game))) }));
 }
 
-/** The sentence of `octofold compare` about both. */
+/** The sentence about the difference of both results, like that of `octofold compare`. */
 function sentence([first, second], figures) {
   const { difference, interval, isPaired } = differenceOf(second.games, first.games);
   const [ours, theirs] = figures.map(({ count }) => count);
@@ -83,7 +83,7 @@ function sentence([first, second], figures) {
 
 const counted = (games) => `${grouped(games)} ${games === 1 ? "game" : "games"}`;
 
-/** Bars of both results on one scale. */
+/** Bars with the distribution of scores of both results, on one scale. */
 function bars(two) {
   const { width } = histogram(two.flatMap(({ games }) => games.map(({ score }) => score)), 12);
   const counts = two.map(({ games }) => {

@@ -5,9 +5,9 @@ import { largestIn, summarize, wilson } from "../game/statistics.js";
 import { tileOf } from "../../viewer/rules.js";
 
 const SMALLEST_TILE = 9; // 512
-const FEWEST_ROWS = 3; // also for a player that does not reach these tiles
+const FEWEST_ROWS = 3; // minimum rows of the table, even if no game reaches `SMALLEST_TILE`
 
-/** The average without luck, its interval, and its worth in games unless that rounds to 1.0. */
+/** The text of the average without luck: its interval, and its worth in games unless that is about 1. */
 function withoutLuck({ average, interval, worth }) {
   const range = interval ? ` (${interval.map(grouped).join(" to ")})` : "";
   return `${grouped(average)}${range}${worth >= 1.05 ? `, worth ${worth.toFixed(1)} times the games` : ""}`;
@@ -24,15 +24,15 @@ export class Facts {
   }
 
   /**
-   * @param {number[]} scores of finished games
-   * @param {number[]} tiles their largest exponents
-   * @param {object|null} live the content of `live.json` while the evaluation runs
-   * @param {{planned: number, unfinished: string|null, without_luck: object|null}} state whether games are
-   *   missing, and the average without luck
+   * @param {number[]} scores the scores of the finished games
+   * @param {number[]} tiles the exponents of their largest tiles
+   * @param {object|null} live the content of `live.json` while the evaluation runs, otherwise null
+   * @param {{planned: number, unfinished: string|null, without_luck: object|null}} state the number of planned
+   *   games, the reason if some are missing, and the average without luck
    */
   show(scores, tiles, live, { planned, unfinished, without_luck: adjusted }) {
     const running = live?.running_scores ?? [];
-    // A running game counts with its current score. Otherwise only the short games would count.
+    // A running game counts with its current score. Without it, only short games would count.
     const { count, average, interval, median, best } = summarize([...scores, ...running]);
     const isKnown = count && (running.length || !unfinished);
     const figure = (number) => (isKnown ? (running.length ? "at least " : "") + grouped(number) : "–");
@@ -48,7 +48,7 @@ export class Facts {
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
     );
     this._warning.textContent = running.length
-      ? `The ${grouped(running.length)} games that still run count as what they have reached.`
+      ? `The ${grouped(running.length)} running games count with their scores and tiles so far.`
       : (unfinished ?? "");
     this._showTiles(isKnown ? tiles : [], live?.running_exponents ?? []);
   }
@@ -61,7 +61,7 @@ export class Facts {
     for (let exponent = first; exponent <= largest; exponent += 1) {
       const hits = all.filter((tile) => tile >= exponent).length;
       const open = running.filter((tile) => tile < exponent).length;
-      // From the case that no running game reaches the tile to the case that all do.
+      // The lower bound is for the case that no running game reaches the tile, the upper bound for the case that all do.
       const low = wilson(hits, all.length)[0];
       const high = wilson(hits + open, all.length)[1];
       rows.push(

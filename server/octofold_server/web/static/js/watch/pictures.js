@@ -1,4 +1,4 @@
-/** A histogram of scores. */
+/** Draws a histogram of scores. */
 
 import { colorOf } from "../../viewer/colors.js";
 import { grouped } from "../../viewer/dom.js";
@@ -7,7 +7,7 @@ import { histogram, largestIn, smallestIn, summarize } from "../game/statistics.
 const HEIGHT = 190;
 const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 16, 22];
 
-/** Draw the distribution of scores. */
+/** Draw the histogram of scores into a canvas, with their average. */
 export function drawHistogram(canvas, scores) {
   const { context, width } = prepared(canvas);
   const { width: bin, counts } = histogram(scores);

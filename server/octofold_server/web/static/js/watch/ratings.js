@@ -6,9 +6,9 @@ import { FEWEST, averageInterval } from "../game/statistics.js";
 /**
  * Sort players by strength.
  *
- * Results of one player with different seeds contain different games and count together. Results with the
- * same seed repeat games, so only the larger one counts. An unfinished result has no figures. A player with
- * only unfinished results comes last, without a rank.
+ * Results of one player with different seeds contain different games, so they count together. Results with the same
+ * seed repeat games, so only the largest one counts. An unfinished result has no figures. A player with only
+ * unfinished results comes last, without a rank.
  *
  * @param {object[]} results as the server lists them
  * @returns {{name: string, version: string, precision: string, games: number, average: number|null,
@@ -24,7 +24,7 @@ export function ratingsOf(results) {
   return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => (b.average ?? -1) - (a.average ?? -1));
 }
 
-/** The counted results of a player. */
+/** The results of a player that count. */
 function counting(results) {
   const finished = results.filter(({ unfinished }) => !unfinished);
   const seeds = new Map();
@@ -49,7 +49,7 @@ function rated(results) {
   return { name, version, precision, games, average, interval, unfinished };
 }
 
-/** The possible ranks of a player in words: a range if intervals overlap; empty without an interval. */
+/** The rank of a player as text: a range if intervals overlap, or a dash without an interval. */
 function rankOf({ interval }, ranked) {
   if (!interval) return "–";
   const first = 1 + ranked.filter((other) => other.interval[0] > interval[1]).length;
@@ -59,7 +59,7 @@ function rankOf({ interval }, ranked) {
 
 /** The list as a table. */
 export class Ratings {
-  /** @param {{all: object[]}} models whose published strengths stand beside the ratings */
+  /** @param {{all: object[]}} models the models, whose published strengths are shown beside the ratings */
   constructor(models) {
     this._models = models;
     this._table = make("table.ratings");
@@ -72,7 +72,7 @@ export class Ratings {
         "p.note",
         {},
         `Average score, with its 95% interval, over all games of the results above. A rank takes at least ${FEWEST} games; where intervals overlap, ` +
-          "it is a range. Published: what the card of a model says, from games of its own.",
+          "it is a range. “Published” is the average in the card of a model, which is from other games.",
       ),
     );
   }
