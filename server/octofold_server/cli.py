@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal, and return the exit code."""
     hold_hangups()
-    # Imported late, because a SIGHUP before the line above ends the process.
+    # Imported late, because a SIGHUP ends the process until `hold_hangups` has been called.
     from octofold_server.config.options import ConfigError
     from octofold_server.config.reading import read_config, unknown_variables
 
@@ -68,7 +68,7 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
 
     Args:
         config: the configuration.
-        slot: the slot of this process among several; None if there is only this one.
+        slot: the slot of this process among several; None if there is only one process.
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # if a native library crashes, prints where Python called it

@@ -127,7 +127,7 @@ class Layout:
     max_batch_size: int
     """Maximum boards in a batch."""
     lanes: int
-    """Number of batches that run at the same time."""
+    """Number of lanes, which run their batches at the same time."""
     threads: int = 1
     """Number of threads of each lane on a CPU."""
     half: bool = False

@@ -47,7 +47,7 @@ MAX_SUM_ERROR = 0.01
 """Maximum difference between a sum of probabilities and 1; fp16 is that inexact."""
 
 WARM_BOARDS = 32
-"""Largest batch of the warm-up on a CPU."""
+"""Maximum number of boards in a batch of the warm-up on a CPU."""
 
 MOVES = RequestedOutputs()
 """A request for moves alone, as most calls make it."""
@@ -109,7 +109,7 @@ class OnnxBackend:
         self.in_stages = False
         if isinstance(sessions, HostSessions):
             self._batches = HostBatches(sessions, layout.max_batch_size)
-            # With tables as inputs, the graph for moves alone is not divided.
+            # If tables are inputs, the graph for moves alone has a single stage.
             self.in_stages = sessions.moves is not None and not sessions.tables
         else:
             self._batches = DeviceBatches(sessions, self._batch_sizes)
@@ -181,7 +181,7 @@ class DeviceBatch:
         self._options.add_run_config_entry("gpu_graph_id", str(size))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """Return all outputs for the boards, at most `size`."""
+        """Return all outputs for at most `size` boards."""
         self._host[: len(boards)] = boards
         self._boards.update_inplace(self._host)
         self._session.run_with_iobinding(self._binding, self._options)
@@ -207,7 +207,7 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     outputs = [output for output in answers if output is not None]
     shapes = [output.shape for output in outputs]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
-        raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
+        raise GraphError(f"the outputs for a batch of {size} boards have the wrong shapes {shapes}")
     _check_moves(boards, answers.moves)
     for board, move, probabilities, claimed, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
@@ -216,12 +216,12 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if (claimed & ~legal).any() or (move >= 0 and not claimed[move]):
             raise GraphError(
-                f"the answer to {where} has the legal moves {np.flatnonzero(claimed).tolist()}; "
-                f"legal moves: {allowed}"
+                f"the legal moves of {where} are {allowed}, but the graph gives the legal moves "
+                f"{np.flatnonzero(claimed).tolist()}"
             )
         total = probabilities.sum()  # 0 if no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
-            raise GraphError(f"the answer to {where} has the probabilities {probabilities.tolist()}")
+            raise GraphError(f"the graph gives {where} the wrong probabilities {probabilities.tolist()}")
 
 
 def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
@@ -229,7 +229,7 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
             where = f"the board {board.tolist()} in a batch of {len(boards)}"
-            raise GraphError(f"the answer to {where} is the move {move}; legal moves: {allowed}")
+            raise GraphError(f"the legal moves of {where} are {allowed}, but the graph gives the move {move}")
 
 
 FEWEST_IN_STAGES = 4

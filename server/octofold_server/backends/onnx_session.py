@@ -45,7 +45,7 @@ def with_weights(alone: bytes, model: bytes) -> bytes:
         whole = onnx.Model.FromString(alone)
         whole.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
     except DecodeError as error:
-        raise GraphError(f"onnxruntime cannot load it: {error}") from error
+        raise GraphError(f"onnxruntime cannot load the graph: {error}") from error
     return whole.SerializeToString()
 
 
@@ -94,7 +94,7 @@ def new_session(
             model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
         )
     except Exception as error:  # onnxruntime's exceptions have no other base class
-        raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
+        raise GraphError(f"onnxruntime cannot load the graph: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:
         why = why_unusable(missing[0]) or f"onnxruntime cannot use {missing[0]} for this graph"
@@ -132,12 +132,12 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):
                 raise GraphError(
-                    f"its {kind} {name!r} must be {contract.get(name, 'absent')} by the graph contract, "
+                    f"the {kind} {name!r} must be {contract.get(name, 'absent')} by the graph contract, "
                     f"got {found.get(name, 'none')}"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
-                raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")
+                raise GraphError(f"the {kind} {argument.name!r} must have a dynamic batch dimension")
 
 
 def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:

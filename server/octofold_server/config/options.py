@@ -50,7 +50,7 @@ class ConfigError(OctofoldError):
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of a server. Each field is a flag with its help."""
+    """The configuration of a server. Every field made by `option` is a flag with a help text."""
 
     host: str = option(
         "127.0.0.1",
@@ -92,8 +92,8 @@ class Config:
     )
     players: PlayerKinds | None = option(
         None,
-        "kinds of players that may run, such as expectimax,perimeter, and are loaded at the start; without "
-        "this flag, those of octofold are allowed, and loaded when a call first asks for them",
+        "kinds of players that may run and are loaded at the start, such as expectimax,perimeter; without "
+        "this flag, the kinds of octofold may run, and are loaded when a call first asks for them",
     )
     watch: Seconds = option(
         0.0,
@@ -114,16 +114,15 @@ class Config:
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 uses 1024 on a GPU; on a CPU, it measures each model when it is loaded "
-        "and chooses 8 to 256",
+        "maximum boards in a batch; 0 chooses 1024 on a GPU, and 8 to 256 on a CPU by a measurement when a "
+        "model is loaded",
         0,
         65_536,
     )
     lanes: int = option(
         0,
-        "number of lanes of a model in each process; a lane runs one batch at a time; 0 divides the CPU "
-        "cores by the threads of a lane and by --processes, and uses at least one lane; on a GPU, it uses "
-        "one",
+        "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses the number "
+        "of CPU cores divided by the threads of a lane and by --processes, but at least 1, and 1 on a GPU",
         0,
         1024,
     )
@@ -150,7 +149,7 @@ class Config:
     grace: Seconds = option(
         5.0,
         "time to continue serving after SIGTERM or Ctrl-C, while health checks report NOT_SERVING; a second "
-        "signal ends this time",
+        "signal ends it early",
     )
     drain: Seconds = option(30.0, "maximum time to wait for accepted calls to finish, after the grace period")
     stop_with_input: bool = option(

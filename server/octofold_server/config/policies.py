@@ -11,7 +11,7 @@ from octofold_game.contract.model import MODEL_NAME
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
-"""The name of a kind of players, as in cards."""
+"""Pattern of the name of a kind of players, as in cards."""
 
 
 @dataclass(frozen=True)

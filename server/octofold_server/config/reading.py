@@ -105,7 +105,7 @@ def as_toml(config: Config) -> str:
 
 
 class _Help(argparse.HelpFormatter):
-    """A help formatter whose column for flags is wide enough for the longest ones."""
+    """A help formatter whose column of flags is wide enough for the longest flag."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=34)

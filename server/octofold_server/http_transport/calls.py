@@ -51,7 +51,7 @@ class Route(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The content of the reply to a failed request."""
+    """The message, the status and the headers of the reply to a failed request."""
 
     message: str
     status: int

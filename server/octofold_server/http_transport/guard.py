@@ -58,7 +58,7 @@ class Guard:
         self._only_loopback = only_loopback
 
     def check(self, request: web.Request) -> None:
-        """Check a request.
+        """Check the headers of a request.
 
         Raises:
             InvalidRequest: a header has two values.

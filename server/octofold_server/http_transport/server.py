@@ -29,15 +29,15 @@ MAX_CONNECTIONS = 512
 files."""
 
 SPARE_CONNECTIONS = 16
-"""Additional connections, for requests that are answered under any load."""
+"""Number of connections beyond `MAX_CONNECTIONS`, for probes, which are answered under any load."""
 
 HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
 READ_BYTES = 16_384
-"""Maximum bytes to read from a connection before other connections have their turn. As chunks of one byte,
-they take some milliseconds. By default, asyncio reads 256 KiB, and with TLS it keeps a buffer of this size
-for each connection."""
+"""Maximum bytes to read from a connection before other connections have their turn. Even as chunks of one
+byte, they take only some milliseconds. By default, asyncio reads 256 KiB, and with TLS it keeps a buffer of
+this size for each connection."""
 
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example because no file descriptor was free."""
@@ -73,7 +73,7 @@ class RestServer:
         routes: the routes to serve.
         check: checks a request before its handler runs, and raises an error to refuse the request.
         bodies: reads the bodies of the routes.
-        listeners: the sockets, at least one, all with the same port.
+        listeners: the listening sockets: at least one, all on the same port.
         error_reply: makes the reply to a request whose handler raised an exception.
         tls: the TLS context for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every failed TLS handshake, which is also logged.

@@ -25,9 +25,9 @@ SEARCH_LANES = 2
 """Number of lanes of a player. While one sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""For each batch size, the CPU seconds of a batch from which the size is large enough. The overhead of about
-0.1 ms is then small, and longer batches would make callers wait. Only fast models, and models that vote, get
-batches above 32."""
+"""Sufficient CPU seconds of a batch, by batch size. Compared with them, the overhead of a batch, about 0.1 ms,
+is small. Longer batches would make callers wait. Only fast models, and models that vote, get batches above
+32."""
 
 ONE_LANE_BATCH_SIZE = 32
 """Minimum default batch size of a model with a single lane."""
@@ -48,14 +48,14 @@ def choose_device(wanted: str) -> str:
     if why is None:
         return "cuda"
     if wanted == "cuda":
-        raise ModelError(f"no CUDA: {why}")
+        raise ModelError(f"CUDA cannot be used: {why}")
     if has_gpu_build():
-        _log.warning("models run on the CPU, no CUDA: %s", why)
+        _log.warning("models run on the CPU, because CUDA cannot be used: %s", why)
     return "cpu"
 
 
 def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Precision:
-    """Return the precision to serve: `wanted`, or for "auto" the fastest for the device in the card.
+    """Return the precision to serve: `wanted`, or for "auto" the fastest one in the card for the device.
 
     Raises:
         ModelError: the card does not list the precision.
@@ -72,8 +72,8 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
 def cpu_has_avx2() -> bool:
     """Return whether the CPU has AVX2, according to Linux's cpuinfo. With AVX2, int8 is faster than fp32.
 
-    Without VNNI, onnxruntime adds two products in 16 bits, and the sum can saturate. This hardly changes the
-    moves of networks that int8 suits otherwise (`bench/graph/int8_moves.py`).
+    Without VNNI, onnxruntime adds two products in 16 bits, and the sum can saturate. If int8 hardly changes
+    the moves of a network, saturation hardly changes them, either (`bench/graph/int8_moves.py`).
     """
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -86,8 +86,8 @@ def cpu_has_avx2() -> bool:
 def choose_layout(config: Config, device: str, precision: str) -> Layout:
     """Return the layout of a model file with this precision.
 
-    By default, there is one lane on a GPU, and on a CPU one for each core, divided among the processes. The
-    flags hold for each process.
+    By default, there is one lane on a GPU, and on a CPU one for each core, divided among the processes. Flags
+    set the numbers for each process.
     """
     threads = config.threads or 1
     lanes = usable_cores() // threads if device == "cpu" else 1
@@ -109,17 +109,17 @@ def choose_search_layout(config: Config) -> tuple[int, int]:
 def choose_batch_size(layout: Layout, backend: Backend) -> int:
     """Return the default batch size for a layout on a CPU.
 
-    A single lane needs at least 32: between two of its batches, all other threads run with cold caches, which
-    costs 1.3 ms. If there are several lanes, another lane runs in that time. Lanes of several threads use 32,
-    because the CPU time of one thread does not measure their work.
+    A single lane needs batches of at least 32 boards: between two batches, all other threads run with cold
+    caches, which costs 1.3 ms. If there are several lanes, another lane runs in that time. Lanes of several
+    threads use 32, because the CPU time of one thread does not measure their work.
 
     Args:
         layout: a layout with the largest allowed batch size.
         backend: a lane of the model with that layout.
 
     Returns:
-        A size from 8 to 256, at most the batch size of the layout: the smallest whose batches take
-        `WORTHWHILE_SECONDS`. It is doubled for a backend with two stages.
+        A size from 8 to 256, at most the batch size of the layout: the smallest size whose batches take
+        `WORTHWHILE_SECONDS` or more. It is doubled for a backend with two stages.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)

@@ -1,4 +1,7 @@
-"""Loads a model version: checks its files, makes its lanes with the layout of `layouts`, and its batcher."""
+"""Loads a model version: checks its files, and makes its lanes and its batcher.
+
+The module `layouts` chooses precision, batch size, lanes and threads.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +77,12 @@ class ServedVersion:
 
     @cached_property
     def digest(self) -> int:
-        """The short form of the digest of the graph or the player, which answers contain."""
+        """The short digest of the graph or the player, which is part of answers."""
         return short_digest(self.card.sha256_of(self.precision))
 
     @cached_property
     def made_by(self) -> Mapping[str, str]:
-        """The precision and the digest, as texts in answers of protocols that carry texts."""
+        """The precision and the digest as texts, which some protocols add to answers."""
         found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in found.items() if value}
 
@@ -155,7 +158,7 @@ class Loader:
         layout = choose_layout(self._config, self._device, precision)
         if file.moves is None and _may_have_moves(card) and self._device == "cpu":
             _log.info(
-                "%s/%d: calls for moves alone are not faster than others, because its card lists no graph "
+                "%s/%d: calls for moves alone are not faster than others, because the card lists no graph "
                 "for moves alone (%s)",
                 folder.name,
                 folder.version,

@@ -95,14 +95,14 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load and warm up the versions that the policies select, except of unloaded models.
+        """Load and warm up the versions that the policies select, except those of unloaded models.
 
         Raises:
             ModelError: no model can be served, or the default model cannot be served.
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
-        if self.default and by_name and self.default not in by_name:  # an error before minutes of loading
+        if self.default and by_name and self.default not in by_name:  # fail before minutes of loading
             raise ModelError(
                 f"the model repository has no default model {self.default!r}; it has {', '.join(by_name)}"
             )
@@ -358,8 +358,8 @@ class Models:
         Args:
             name: the name of the model.
             ready: the versions that answer its calls from now on.
-            newest: whether calls that name no version find the newest of them. Not while a still newer player
-                waits for its first call: `resolve` must then see these calls.
+            newest: whether calls that name no version find the newest of these versions. It is False while a
+                newer player waits for its first call, because `resolve` must then see these calls.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         table |= {(name, str(version)): served for version, served in ready.items()}
@@ -401,7 +401,7 @@ class Models:
     def _default_among(self, names: Sequence[str]) -> str:
         """Return the only name, or `DEFAULT_MODEL` if it is one of several names, or an empty text.
 
-        Of several processes, the first one to ask decides for all.
+        If there are several processes, all use the result of the first one.
         """
         shipped = DEFAULT_MODEL if DEFAULT_MODEL in names else ""
         obvious = names[0] if len(names) == 1 else shipped

@@ -30,11 +30,10 @@ from octofold_game.system.files import open_regular, read_regular
 from octofold_proto.errors import ModelError
 
 MAX_MODEL_BYTES = (1 << 31) - 1
-"""Maximum size of an ONNX graph, which is a Protobuf message."""
+"""Maximum size of an ONNX graph in bytes, which is the limit of Protobuf messages."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""Bytes of a tensor that are read and then hashed at once. They are few, so they are still in the CPU's
-cache."""
+"""Number of bytes of a tensor that are read at once, and then hashed while they are in the CPU's cache."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,8 +131,8 @@ def read_model(folder: Path, file: ListedFile) -> bytes:
 def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]]:
     """Read the tensors that a model file refers to: vectors of little-endian float32, by name.
 
-    onnxruntime copies the tensors for every session. While a version is loaded, it needs twice the size of
-    its tensors; while it serves, once.
+    onnxruntime copies the tensors for every session. They need twice their size in memory while a version is
+    being loaded, and once their size afterwards.
 
     Raises:
         ModelError: a file cannot be read, or its SHA-256 differs from the card.

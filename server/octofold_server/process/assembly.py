@@ -212,7 +212,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
-        # With pings, the calls of a client whose machine is gone end.
+        # If a client's machine is gone, it does not answer pings, and gRPC ends its calls.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),

@@ -105,7 +105,10 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             touched = ready_file(config.ready_file, lambda: parts.operations.ready)
-            with touched, port_written(config.port_file, ports.grpc):  # last: it says that all is ready
+            with (
+                touched,
+                port_written(config.port_file, ports.grpc),
+            ):  # written last: it tells that all is ready
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
@@ -196,7 +199,7 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
     newest = {served.name: served for served in models.served()}  # sorted, so the newest comes last
     described = (_described(served, newest.get(models.default) is served) for served in models.served())
     waiting = ", ".join(f"{status.name}/{status.version}" for status in models.waiting())
-    on_demand = f"; loaded by the first call: {waiting}" if waiting else ""
+    on_demand = f"; loaded when a call first asks for them: {waiting}" if waiting else ""
     _log.info("models: %s%s", ", ".join(described), on_demand)
     addresses = f"{address_of(config.host, port)} (gRPC)"
     if rest_port is not None:

@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ProcessSlot:
-    """One of several processes that serve a port.
+    """The place of a process among several that serve a port.
 
     Attributes:
         folder: folder with a socket for each process.
@@ -105,7 +105,7 @@ class SharedService(OpenInference):
         with locked(self._slot.folder / "changing", self._models.check_not_stopped):
             try:
                 self._answer(f"{action} {name}")
-            except ModelError:  # other versions may be loaded all the same, and must be in all processes
+            except ModelError:  # versions may have changed despite the error, and must change everywhere
                 self._ask(f"{action} {name}", CHANGE_SECONDS)
                 raise
             self._ask(f"{action} {name}", CHANGE_SECONDS)
@@ -113,7 +113,7 @@ class SharedService(OpenInference):
     def _ask(self, request: str, limit_seconds: float) -> dict[int, str]:
         """Send a request to all other processes, and return their answers by process number.
 
-        The result has no answer of a process that is gone, or that does not send its page in time.
+        Processes that are gone, or that do not send their page in time, are not in the result.
 
         Raises:
             Unavailable: a process has not made a change in time; all others have answered.

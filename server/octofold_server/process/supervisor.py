@@ -49,7 +49,7 @@ def serve_together(config: Config, run: Run) -> int:
         StartupError: the server cannot listen on the address, or a port file, the ready file or the folder of
             the processes cannot be written.
     """
-    check_writable_paths(config)  # the processes get other port files, so they do not check these
+    check_writable_paths(config)  # the processes cannot check these paths: each has its own port file
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
         rest_port = config.rest_port

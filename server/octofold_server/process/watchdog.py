@@ -24,7 +24,7 @@ STUCK_SECONDS = 10.0
 """Time without a heartbeat after which the server counts as failed."""
 
 IDLE_CHECKS = 8
-"""Number of checks for silent connections in the time after which a silent connection is ended."""
+"""Number of checks for silent connections during the time that a connection may be silent."""
 
 LAST_SECONDS = 5.0
 """Time that the process has to end after a failure, before it is killed."""

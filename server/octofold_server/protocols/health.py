@@ -64,7 +64,7 @@ class Health:
         self._notify()
 
     def set_model(self, name: str, ready: bool) -> None:
-        """Set whether a model has a ready version. Clients may ask for the model like for a service."""
+        """Set whether a model has a ready version. Clients ask for a model by its name, as for a service."""
         with self._lock:
             self._models[name] = ready
         self._notify()

@@ -45,7 +45,7 @@ class Reflection:
         self._open: set[Rpc] = set()
 
     def add_to(self, methods: Methods) -> None:
-        """Add the RPCs to the methods of a server."""
+        """Add the RPCs of reflection to the methods of a server."""
         for service in (V1, V1ALPHA):
             methods.add_stream(f"{service}/{METHOD}", self.begin)
 

@@ -24,7 +24,7 @@ _SILENT_MS = struct.Struct("=52xI")
 """Layout of the kernel's `tcp_info` up to `tcpi_last_data_recv`: milliseconds since data last arrived."""
 
 SPARE_SHARE = 16
-"""If too many connections are open, the allowed number divided by this is ended in addition."""
+"""Divisor: if too many connections are open, the server ends the excess and this fraction of the maximum."""
 
 Peer = tuple[object, ...]
 """The address and the port of a client, as `socket.getpeername` returns them."""
@@ -116,7 +116,10 @@ def in_closing_order(arrivals: Iterable[tuple[float, Peer]]) -> list[Peer]:
 
 
 def _client(name: str) -> bytes:
-    """Return a client's IPv4 address, or the first 64 bits of IPv6, because a client may own all the rest."""
+    """Return the bytes of an address that identify a client: of IPv6 the first 64 bits, of IPv4 all.
+
+    One client may own all IPv6 addresses that begin with the same 64 bits.
+    """
     address = ip_address(name)
     is_mapped = address.version == 6 and address.ipv4_mapped
     return address.packed if address.version == 4 or is_mapped else address.packed[:8]

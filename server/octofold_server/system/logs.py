@@ -2,7 +2,7 @@
 
 A record may have `extra={"fields": {...}}`, which both formats show. Messages and fields may contain text
 from callers: both formats shorten it, and prevent it from looking like another line or field. Anyone who can
-reach the port can cause log lines, so the number of similar lines is limited. They cannot fill the disk.
+reach the port can cause log lines, so the number of similar lines is limited, and they cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._limit = RepeatLimit(self.handle)
         self.addFilter(self._limit)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
-        self._waiting = 0  # number of lines in the queue, with the line that the thread is writing
+        self._waiting = 0  # number of lines in the queue, plus the line that the thread is writing
         self._dropped = 0
         # This lock guards `_waiting` and `_dropped`. The handler's own lock cannot, because
         # `logging.shutdown` holds it during `close`.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WAKE = 0
-"""A number that no signal has."""
+"""The number that `Signals.wake` sends. No signal has it."""
 
 
 def hold_hangups() -> None:

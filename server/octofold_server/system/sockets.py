@@ -131,7 +131,7 @@ def listeners_on(
 
 @contextmanager
 def hold_port(host: str, port: int) -> Iterator[int]:
-    """Reserve a port for `shared` sockets until the block ends, and yield its number.
+    """Reserve a port for shared sockets (see `listener_on`) until the block ends, and yield its number.
 
     Raises:
         StartupError: the port is in use or not allowed.

@@ -17,12 +17,12 @@ from octofold_game.system.files import read_regular
 from octofold_server.system.reread import FileError, Reread
 
 MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
-"""The oldest version of TLS that HTTP accepts. It is the default of Python and of gRPC."""
+"""The oldest version of TLS that the HTTP port accepts. It is also the default of gRPC."""
 
 MAX_FILE_BYTES = 1 << 22
 
 ENCRYPTED = re.compile(rb"^(-----BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED)", re.MULTILINE)
-"""Lines that mark an encrypted key: of PKCS #8, and of OpenSSL's older format."""
+"""The beginnings of lines that mark an encrypted key, in PKCS #8 and in OpenSSL's older format."""
 
 
 class _Material(NamedTuple):
@@ -85,7 +85,7 @@ class Tls:
     def _load_into(self, context: ssl.SSLContext) -> None:
         for path in (self._certificate, self._key, self._client_ca):
             if path is not None:
-                content = _content(path)  # its errors name the file; those of the context do not
+                content = _content(path)  # read here, because the errors of the context do not name the file
                 if content.startswith(codecs.BOM_UTF8):  # OpenSSL ignores the mark, but gRPC refuses the file
                     raise FileError(f"{path} begins with a byte order mark; save it without one")
                 if ENCRYPTED.search(content):

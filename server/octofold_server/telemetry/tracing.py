@@ -72,7 +72,8 @@ class Tracing:
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
         """Schedule the spans of a call.
 
-        The span `call` contains `queue` and a `batch` for each of its batches, which contains `inference`.
+        The span `call` contains a span `queue`, and a span `batch` for each batch. A `batch` contains a span
+        `inference`.
 
         Args:
             call: the finished call.

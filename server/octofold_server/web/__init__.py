@@ -1,1 +1,1 @@
-"""The page: a web application next to the protocols."""
+"""The page: a web application to play, to ask models for moves, and to watch results."""

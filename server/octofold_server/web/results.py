@@ -54,7 +54,7 @@ MAX_GAMES = 20_000
 
 
 class Piece(NamedTuple):
-    """A part of a file. The age of the file is in seconds, because a browser's clock may differ."""
+    """A part of a file, and the age of the file in seconds; the clock of the browser may differ."""
 
     content: bytes
     age_seconds: float
@@ -165,7 +165,7 @@ class Results:
         parts = result.split("/")
         if len(parts) > MAX_DEPTH or not all(map(_is_visible, parts)) or file not in (*FILES, STATE):
             raise InvalidRequest(
-                f"the address must be that of a file of a result: {', '.join((*FILES, STATE))}"
+                f"the address must be /page/results/RESULT/FILE, and FILE one of {', '.join((*FILES, STATE))}"
             )
         if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None

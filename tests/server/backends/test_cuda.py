@@ -11,7 +11,7 @@ from octofold_server.models.layouts import choose_device
 @pytest.mark.skipif(has_gpu_build(), reason="this onnxruntime may use a GPU")
 def test_without_cuda_auto_is_the_cpu_and_cuda_is_refused_in_one_line() -> None:
     assert choose_device("auto") == "cpu"
-    with pytest.raises(ModelError, match="no CUDA: this onnxruntime is built for CPUs; make serve"):
+    with pytest.raises(ModelError, match="CUDA cannot be used: this onnxruntime is built for CPUs"):
         choose_device("cuda")
 
 

@@ -76,7 +76,7 @@ def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, t
 
 @pytest.mark.parametrize("size", [0, 1, 100])
 def test_bytes_that_are_no_graph_are_refused(graph: bytes, size: int) -> None:
-    with pytest.raises(GraphError, match="cannot load it"):
+    with pytest.raises(GraphError, match="cannot load the graph"):
         one_lane(graph[:size])
 
 
@@ -109,7 +109,7 @@ def changed(graph: bytes, change: str) -> bytes:
         ("output of another type", r"'move' must be .*int8.*got .*int32"),
         ("input renamed", "'boards' must be .*, got none"),
         ("input of another width", r"'boards' must be .*25"),
-        ("batch fixed", "no dynamic batch dimension"),
+        ("batch fixed", "'boards' must have a dynamic batch dimension"),
         ("input added", "'more' must be absent"),
     ],
 )
@@ -148,27 +148,27 @@ def test_paths_in_a_graph_are_not_followed(
     for folder in (tmp_path, tmp_path / "below"):
         (folder / "moves.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     monkeypatch.chdir(tmp_path / "below")
-    with pytest.raises(GraphError, match="cannot load it"):
+    with pytest.raises(GraphError, match="cannot load the graph"):
         one_lane(with_tensor_outside(graph, location.format(folder=tmp_path)))
 
 
 @pytest.mark.parametrize("tensors", [{"outside": [0, 1]}, {"outside": [0, 1, 2, 3], "more": [1]}])
 def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: dict[str, list[int]]) -> None:
     given = {name: np.array(values, np.float32) for name, values in tensors.items()}
-    with pytest.raises(GraphError, match="cannot load it"):
+    with pytest.raises(GraphError, match="cannot load the graph"):
         one_lane(with_tensor_outside(graph, "moves.bin"), tensors=given)
 
 
 @pytest.mark.parametrize(
     ("nonsense", "message"),
     [
-        ("another move", "is the move 3; legal moves: \\[2\\]"),
+        ("another move", r"are \[2\], but the graph gives the move 3"),
         ("a move that there is not", "the move 7"),
-        ("no end", r"the board \[0, 0, .* the move 0; legal moves: \[-1\]"),
-        ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
-        ("no number", "the probabilities .*nan"),
-        ("all is legal", r"the legal moves \[0, 1, 2, 3\]; legal moves: \[2\]"),
-        ("nothing is legal", r"the legal moves \[\]; legal moves: \[2\]"),
+        ("no end", r"the board \[0, 0, .* are \[-1\], but the graph gives the move 0"),
+        ("probabilities of 8", r"the wrong probabilities \[0.0, 0.0, 8.0, 0.0\]"),
+        ("no number", "the wrong probabilities .*nan"),
+        ("all is legal", r"are \[2\], but the graph gives the legal moves \[0, 1, 2, 3\]"),
+        ("nothing is legal", r"are \[2\], but the graph gives the legal moves \[\]"),
     ],
 )
 @pytest.mark.parametrize("max_batch_size", [1, 32])

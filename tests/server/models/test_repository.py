@@ -89,7 +89,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
     ("field", "value", "message"),
     [
         ("name", "other", "name must be 'tiny', as in the path, got 'other'"),
-        ("version", 2, "version is 2, not 1"),
+        ("version", 2, "version must be 1, as in the path, got 2"),
         ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
     ],
 )

@@ -41,7 +41,7 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
     (write_version(name="nested") / "card.json").write_text("[" * 100_000, encoding="utf-8")
     reasons = {
         "altered": "SHA-256",
-        "truncated": "cannot load it",
+        "truncated": "cannot load the graph",
         "missing": "No such file",
         "cardless": "No such file",
         "scribbled": "not JSON",
@@ -68,7 +68,11 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
     ("prepare", "arguments", "message"),
     [
         (lambda write: write(), ("--tokens", "/nowhere"), "/nowhere cannot be read: No such file"),
-        (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
+        (
+            lambda write: write(model=b"not a graph"),
+            (),
+            "tiny/1: model.onnx: onnxruntime cannot load",
+        ),
         (
             lambda write: (write(), write(name="broken", model=b"not a graph")),
             ("--default-model", "broken"),

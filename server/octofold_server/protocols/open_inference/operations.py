@@ -61,11 +61,11 @@ class OpenInference:
         return self.ready
 
     def server_metadata(self) -> JsonObject:
-        """Describe the server."""
+        """Return the name, the version and the extensions of the server."""
         return {"name": "octofold", "version": installed_version("octofold"), "extensions": list(EXTENSIONS)}
 
     def model_metadata(self, name: str, version: str) -> JsonObject:
-        """Describe the tensors of a model.
+        """Return the ready versions, the platform and the tensors of a model.
 
         Raises:
             UnknownModel, Unavailable: as in `Models.resolve`.
@@ -80,7 +80,7 @@ class OpenInference:
         }
 
     def model_config(self, name: str, version: str) -> JsonObject:
-        """Describe the configuration of a model.
+        """Return the configuration of a model in Triton's form.
 
         Raises:
             UnknownModel, Unavailable: as in `Models.resolve`.

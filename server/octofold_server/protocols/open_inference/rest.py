@@ -54,7 +54,7 @@ def routes(
     Args:
         admission: admits every inference.
         service: the operations of the protocol.
-        bodies: reads bodies.
+        bodies: reads the bodies of requests.
         max_body_bytes: maximum size of a body.
     """
 
