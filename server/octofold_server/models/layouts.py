@@ -25,8 +25,8 @@ SEARCH_LANES = 2
 """Number of lanes of a player. While one sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""Sufficient CPU seconds of a batch, by batch size. Compared with them, the overhead of a batch, about 0.1 ms,
-is small. Longer batches would make callers wait. Only fast models, and models that vote, get batches above
+"""Sufficient CPU seconds of a batch, by batch size. The overhead of a batch, about 0.1 ms, is small compared
+with them. Longer batches would make callers wait. Only fast models, and models that vote, get batches above
 32."""
 
 ONE_LANE_BATCH_SIZE = 32

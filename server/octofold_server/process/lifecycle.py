@@ -105,10 +105,7 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             touched = ready_file(config.ready_file, lambda: parts.operations.ready)
-            with (
-                touched,
-                port_written(config.port_file, ports.grpc),
-            ):  # written last: it tells that all is ready
+            with touched, port_written(config.port_file, ports.grpc):  # this port file comes last
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
