@@ -96,11 +96,11 @@ def test_watches_too_many_are_refused_and_leave_none_behind(
 ) -> None:
     for each in ("MAX_WATCHES", "MAX_WATCHES_PER_CONNECTION"):
         monkeypatch.setattr(health_module, each, 16 if each == limit else 17)
-    where = "health on this connection" if "CONNECTION" in limit else "health"
+    where = " on this connection" if "CONNECTION" in limit else ""
     watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(16)]
     for watch in watches:
         assert next(watch).status == UNKNOWN
-    with pytest.raises(grpc.RpcError, match=f"16 calls watch {where}, the maximum") as failure:
+    with pytest.raises(grpc.RpcError, match=f"16 health watches are open{where}, the maximum") as failure:
         next(stub.Watch(asked(), timeout=30))
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
