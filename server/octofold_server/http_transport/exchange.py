@@ -15,7 +15,7 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
-"""Time after which an arriving body may be ended to make room even for a request of the same client."""
+"""Time after which an arriving body may be ended for another request, even for one of the same client."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: seconds that a client may take to read a reply."""

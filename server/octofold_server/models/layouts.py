@@ -66,7 +66,9 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
     for precision in card.precisions:
         if precision == wanted:
             return precision
-    raise ModelError(f"precision must be in the card ({', '.join(card.precisions)}), got {wanted}")
+    raise ModelError(
+        f"precision must be one that the card lists ({', '.join(card.precisions)}), got {wanted}"
+    )
 
 
 def cpu_has_avx2() -> bool:

@@ -128,7 +128,7 @@ class Models:
             )
         if self.default and self.default not in names:
             raise ModelError(
-                f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
+                f"the default model {self.default!r} cannot be served; ready models: {', '.join(names)}"
             )
         if not self.default:
             self.default = self._default_among(names)
@@ -165,7 +165,7 @@ class Models:
             why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)
             if why and version in ("", str(status.version)):
                 raise Unavailable(f"{wanted} {why}")
-        raise UnknownModel(f"no model {quoted(wanted)} is ready; ready: {ready}")
+        raise UnknownModel(f"no model {quoted(wanted)} is ready; ready models: {ready}")
 
     def index(self) -> list[VersionStatus]:
         """Return every known version, sorted by name and version."""

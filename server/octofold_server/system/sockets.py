@@ -17,7 +17,7 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import write_text
 
 ENOUGH_FILES = 65_536
-"""Limit on open files that the server sets if the system allows as many or more."""
+"""Limit on open files that the server sets, unless the system allows only fewer."""
 
 OTHER_PARENTS = ("/tmp", "/dev/shm")
 """Parent folders for sockets if TMPDIR cannot be used. /dev/shm is in memory, so it is writable even in a

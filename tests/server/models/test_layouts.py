@@ -100,5 +100,7 @@ def test_auto_takes_the_fastest_precision_for_the_device(
 
 
 def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
-    with pytest.raises(ModelError, match=r"precision must be in the card \(fp32, int8\), got fp16"):
+    with pytest.raises(
+        ModelError, match=r"precision must be one that the card lists \(fp32, int8\), got fp16"
+    ):
         choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", avx2=True)
