@@ -54,7 +54,7 @@ def test_a_new_version_takes_over_and_the_old_one_is_freed(
         models.load("tiny")
         assert models.resolve("tiny", "").version == str(version)
         settled(models)
-        with pytest.raises(UnknownModel, match=f"ready: tiny/{version}$"):
+        with pytest.raises(UnknownModel, match=f"ready models: tiny/{version}$"):
             models.resolve("tiny", str(version - 1))
     gc.collect()
     assert len(backends.alive) == 1

@@ -120,7 +120,7 @@ async def test_an_unknown_model_or_version_is_not_found(
             stub.NextMove(pb.NextMoveRequest(model=model, version=version, board=[1] * 16)),
             stub.NextMoves(packed(BOARDS, model=model, version=version)),
         ):
-            with pytest.raises(grpc.aio.AioRpcError, match="ready: fake/1") as failure:
+            with pytest.raises(grpc.aio.AioRpcError, match="ready models: fake/1") as failure:
                 await call
             assert failure.value.code() == grpc.StatusCode.NOT_FOUND
             assert isinstance(domain_error(failure.value), UnknownModel)
