@@ -27,7 +27,7 @@ COMMANDS = {
     ("typed", "message"),
     [
         ("octofold evalute", "there is no command 'evalute'; did you mean evaluate?"),
-        ("octofold frobnicate", "there is no command 'frobnicate'; there are move, evaluate, "),
+        ("octofold frobnicate", "there is no command 'frobnicate'; choose from move, evaluate, "),
         ("octofold --verison", "there is no option --verison; did you mean --version?"),
         ("octofold evaluate --game=5", "there is no option --game; did you mean --games?"),
         ("octofold play x", "unexpected argument 'x'"),
@@ -99,4 +99,4 @@ def test_the_error_for_a_removed_word_says_what_to_do_instead(
         sys.exit(COMMANDS[program]([*subcommands, word]))
     assert stopped.value.code == 2
     instead = REMOVED[command][listed]
-    assert capsys.readouterr().err == f"{command}: {word} is gone: {instead} (see {command} --help)\n"
+    assert capsys.readouterr().err == f"{command}: {word} was removed: {instead} (see {command} --help)\n"

@@ -1,9 +1,9 @@
-"""2048 on 64-bit boards, compiled with numba: the fast form for local players and trainers.
+"""The rules of 2048 on 64-bit boards, compiled with numba: the fast form for local players and trainers.
 
 Cell `i` (row-major from the top left) is the nibble at bits `4 * i`, so an exponent is at most
-`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but the result does not fit. The reward of
-this slide is then at least `OUTGROWN`, and the caller ends the game. Each 64-bit word means one board. The
-base install has no numba, so only `players` and `training` import this module.
+`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but a nibble cannot hold the result. The
+reward of this slide is then at least `OUTGROWN`, and the caller ends the game. The base install has no numba,
+so only `players` and `training` import this module.
 """
 
 import numpy as np
@@ -19,9 +19,10 @@ POINTS = OUTGROWN - 1  # `reward & POINTS` is the reward without the flag
 
 
 def _row_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int32]]:
-    """Return for all 65,536 rows: slid to the left, slid to the right, reward (flagged with `OUTGROWN`).
+    """Return tables of all 65,536 rows: slid left, slid right, and the reward (flagged with `OUTGROWN`).
 
-    A search mostly looks these tables up. Rows of 16 bits keep them small enough for the processor's cache.
+    A search spends most of its time on lookups in these tables. Rows of 16 bits keep them small enough for
+    the processor's cache.
     """
     shifts = np.arange(0, 16, 4, dtype=np.uint32)
     boards = np.zeros((1 << 16, 16), np.uint8)
@@ -38,7 +39,7 @@ LEFT, RIGHT, REWARD = _row_tables()
 _U = np.uint64
 _ROW = _U(0xFFFF)
 EVERY_CELL = _U(0x1111111111111111)
-"""The lowest bit of each cell's nibble."""
+"""A board with 1 in every cell: the lowest bit of each nibble."""
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +119,7 @@ def next_random(state):
 
 @njit(cache=True, nogil=True)
 def empty_cells(board):
-    """Return the empty cells: the lowest bit of each empty cell's nibble is 1."""
+    """Return a word with 1 in the nibble of each empty cell and 0 in the others."""
     filled = board | board >> _U(1)
     return ~(filled | filled >> _U(2)) & EVERY_CELL
 
@@ -133,7 +134,8 @@ def has_tile(board, exponent):
 def count_empty(board):
     """Return the number of empty cells, 0 to 16."""
     empty = empty_cells(board)
-    # The multiplication adds the counts. Sixteen one-bit nibbles would overflow at 16, so bytes are added.
+    # Pairs of nibbles are added as bytes, because a nibble overflows at 16. The multiplication adds the
+    # bytes.
     empty = (empty & _U(0x0F0F0F0F0F0F0F0F)) + (empty >> _U(4) & _U(0x0F0F0F0F0F0F0F0F))
     return np.int64(empty * _U(0x0101010101010101) >> _U(56))
 
@@ -160,7 +162,7 @@ def pack(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Convert `[N, 16]` or `[N, 4, 4] uint8` exponents to 64-bit boards, `[N] uint64`.
 
     Raises:
-        BoardError: an exponent is above 15; the error names the first bad board and cell.
+        BoardError: an exponent is above 15; the error names the first such board and cell.
     """
     boards = flat(boards)
     too_large = np.argwhere(boards > LARGEST_EXPONENT)

@@ -1,7 +1,7 @@
-"""Compiles functions with numba and caches their machine code, also where numba finds no folder for it.
+"""Compiles functions with numba and caches the machine code, even if numba's own folders are not writable.
 
-numba caches code beside the sources or in the user's home. If it can write to neither, it refuses to define a
-function. A service often has no home, and its installation belongs to another user.
+numba caches machine code beside the sources or in the user's home. If it can write to neither, it refuses to
+define a function. A service often has no home, and its installation belongs to another user.
 """
 
 import logging
@@ -25,7 +25,7 @@ _settings = vars(numba.config)  # numba sets these attributes without types
 
 
 class Notice(event.Listener):
-    """Announces a compilation that takes long. Without this message, a game seems to hang."""
+    """Logs a message if compilation takes long, because the program would otherwise seem to hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class Notice(event.Listener):
         self.is_given = False
 
     def on_start(self, _event: object) -> None:
-        """Record that a compilation starts. Functions from the cache start none."""
+        """Record that a compilation starts. Functions from the cache are not compiled."""
         now = self._clock()
         if not self._running:
             self._begun = now
@@ -55,7 +55,7 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate as `numba.njit`. If numba has no writable folder, `cache=True` uses another one or none."""
+    """Return `numba.njit` as a decorator. If numba has no writable folder, another one or none is used."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder
@@ -70,14 +70,14 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def _use_another_folder() -> bool:
-    """Let numba cache machine code in a folder for temporary files; return False if there is none."""
+    """Let numba cache machine code in a folder for temporary files; return False if this is impossible."""
     try:
-        # systemd names a service's folder.
+        # systemd sets this variable to the cache folder of a service.
         above = os.environ.get("CACHE_DIRECTORY") or tempfile.gettempdir()
         folder = Path(above, f"octofold-{os.geteuid()}")
         folder.mkdir(0o700, exist_ok=True)
         found = folder.lstat()
-        # numba unpickles the files of this folder.
+        # numba unpickles the files of this folder, so nobody else may write to it.
         if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
             raise PermissionError(f"{folder} belongs to other users, or they can access it")
         tempfile.TemporaryFile(dir=folder).close()

@@ -21,7 +21,7 @@ _FOUR = np.uint32  # four bytes: one for each move of a board
 
 
 class IllegalMoveError(OctofoldError, ValueError):
-    """A move does not change the board of a running game. `game` is the index of the first such game."""
+    """A move that does not change the board of a running game. `game` is the index of the first such game."""
 
     def __init__(self, message: str, game: int) -> None:
         super().__init__(message)
@@ -151,7 +151,7 @@ class Episodes:
         return [self._episode(row) for row in range(len(self.running))]
 
     def step(self, moves: ArrayLike) -> list[Episode]:
-        """Make one move in every running game. Remaining games move up into the rows of ended ones.
+        """Make one move in every running game. The rows of games that end are removed.
 
         Args:
             moves: `[N]` integers, a legal move for each running game.
@@ -178,13 +178,13 @@ class Episodes:
             self._write_logs()
         if self.boards.max(initial=0) <= self.largest_exponent:
             found = afterstates_of_checked(self.boards)
-            if found[2].view(_FOUR).all():  # the usual case: no game is over
+            if found[2].view(_FOUR).all():  # the usual case: no game has ended
                 self._afterstates, self._rewards, self._legal = found
                 return []
         return self._take_finished()
 
     def _write_logs(self) -> None:
-        """Write the recent moves to the logs of their games. One write of many moves is faster."""
+        """Append the recent moves to the logs of their games, many at once because this is faster."""
         count, self._recent_count = self._recent_count, 0
         if count:
             moves = self._recent[:count].T.tobytes()
@@ -233,7 +233,7 @@ class Episodes:
         self._write_logs()
         over = self.boards.max(axis=1, initial=0) > self.largest_exponent
         going_on = np.flatnonzero(~over)
-        # `afterstates` rejects boards with an 18, so outgrown games are left out.
+        # Boards with an 18 are left out, because `afterstates` rejects them.
         every, rewards, legal = afterstates(self.boards[going_on])
         stuck = ~legal.any(axis=1)
         self._afterstates, self._rewards, self._legal = every[~stuck], rewards[~stuck], legal[~stuck]

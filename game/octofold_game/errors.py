@@ -1,13 +1,13 @@
-"""The base class of Octofold's errors, and the first line of foreign errors."""
+"""Defines the base class of Octofold's errors, and shortens messages of other libraries."""
 
 import re
 
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # torch writes in colors
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # torch colors its messages
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 class OctofoldError(Exception):
-    """A request that cannot be fulfilled; the message names the fault and its place."""
+    """An error about a request that cannot be fulfilled; the message names the fault and its place."""
 
 
 def first_line(error: BaseException) -> str:

@@ -1,9 +1,9 @@
-"""Players by spec, such as `expectimax:depth=2`: `KIND`, or `KIND:OPTION=VALUE,...`.
+"""Makes players from specs: `KIND`, or `KIND:OPTION=VALUE,...`, such as `expectimax:depth=2`.
 
-Installed packages register players as entry points of the group `octofold.players`. Each is a dataclass that
-implements `octofold_game.player.Player`. Its fields are the options; an option without a default can be given
-without its name. A player and its requirements (numba for the players of Octofold) are imported only when it
-is used.
+Installed packages register players as entry points of the group `octofold.players`. Each entry point is a
+dataclass that implements `octofold_game.player.Player`. Its fields are the options; an option without a
+default can be given without its name. A player and its requirements (numba for the players of Octofold) are
+imported only when the player is used.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ class PlayerMissing(OctofoldError):
 
 
 class MadePlayer(NamedTuple):
-    """The player of a spec, with its origin."""
+    """The player made from a spec, with its origin."""
 
     kind: str
     """The name of the player's entry point."""
@@ -69,7 +69,7 @@ def make_player(spec: str) -> MadePlayer:
     try:
         player = entry.load()
         made = player(**_options(kind, player, words))
-    except ModuleNotFoundError as error:  # some packages are imported when a player is created
+    except ModuleNotFoundError as error:  # some players import packages only when they are created
         extra = entry.extras[0] if entry.extras else "players"
         raise PlayerMissing(f"the player {kind} needs {error.name}: run {install_command(extra)}") from None
     except SpecError:

@@ -1,7 +1,7 @@
-"""Replays a game by its own implementation of the rules and checks every claim of the record.
+"""Checks recorded games by replaying them with a second implementation of the rules.
 
-The implementation is plain Python and moves one cell at a time. It shares no table and no code with the
-rules and the generator that made the game, so a mistake in either one shows.
+This implementation is plain Python and moves one cell at a time. It shares no table and no code with the
+rules and the generator that made the games, so a mistake in either of them is found.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import lru_cache
 from octofold_game.episodes import Episode
 from octofold_game.errors import OctofoldError
 
-# The cells of each line of a move, from the side that the tiles slide to: up, right, down, left.
+# The four lines of cells for each move (up, right, down, left). A line begins at the side to which tiles
+# slide.
 _LINES = (
     tuple((column, column + 4, column + 8, column + 12) for column in range(4)),
     tuple((row + 3, row + 2, row + 1, row) for row in (0, 4, 8, 12)),
@@ -23,7 +24,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 class ReplayError(OctofoldError):
-    """A replay cannot be read or was not played by the rules.
+    """A replay that cannot be read, or that was not played by the rules.
 
     `game` is the index of the game and `offset` the first byte of its record in the file. Each is None if
     unknown.
@@ -36,11 +37,11 @@ class ReplayError(OctofoldError):
 
 
 def verify(episode: Episode, *, may_go_on: bool = False) -> None:
-    """Replay the game and check it against the rules.
+    """Replay a game and check it against the rules.
 
     The checks: every move changes the board; every spawned tile, including the two starting tiles, is the one
-    that the seed determines; the score and the final board are correct; and the game ended exactly when it
-    was over or outgrown. A game that `may_go_on` may have ended sooner.
+    that the seed determines; the score and the final board are correct; and the game ended exactly when no
+    move was legal or the largest exponent was exceeded. With `may_go_on`, the game may have ended earlier.
 
     Raises:
         ReplayError: a check failed; the error names the game and the move.
@@ -55,7 +56,7 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
     score = 0
     for number, byte in enumerate(episode.moves):
         if max(board) > episode.largest_exponent:
-            raise _error(episode, f"continues after it was outgrown, with move number {number}")
+            raise _error(episode, f"exceeds its largest exponent, but continues with move number {number}")
         board, reward = _slide(board, byte & 3)
         if reward is None:
             raise _error(episode, f"has an illegal move, move number {number}")
@@ -65,16 +66,17 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
             raise _error(episode, f"has a tile after move number {number} that its seed does not spawn")
         board[cell] = exponent
     if board != episode.final_board.tolist():
-        raise _error(episode, f"ends with the board {board}, the record says {episode.final_board.tolist()}")
+        recorded = episode.final_board.tolist()
+        raise _error(episode, f"ends with the board {board}, but the record says {recorded}")
     if score != episode.score:
-        raise _error(episode, f"scores {score}, the record says {episode.score}")
+        raise _error(episode, f"scores {score}, but the record says {episode.score}")
     over = episode.outgrown or all(_slide(board, move)[1] is None for move in range(4))
     if not over and not may_go_on:
         raise _error(episode, "ends while a move is still possible")
 
 
 def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
-    """The afterstate and the reward; the reward is None if the move changes nothing."""
+    """Return the afterstate and the reward; the reward is None if the move changes nothing."""
     slid = board.copy()
     reward = 0
     for first, second, third, fourth in _LINES[move]:
@@ -84,9 +86,9 @@ def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
     return slid, reward if slid != board else None
 
 
-@lru_cache(1 << 17)  # more than there are lines
+@lru_cache(1 << 17)  # larger than the number of lines
 def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The four cells after they slid to the first one, and the reward."""
+    """Slide four cells toward the first one; return the cells and the reward."""
     made: list[int] = []
     reward = 0
     may_merge = False
@@ -104,13 +106,13 @@ def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 
 def _spawn(board: list[int], bits: int) -> tuple[int, int]:
-    """The cell and exponent of the new tile, from the high and the low half of the bits."""
+    """Return the cell and the exponent of the new tile, from the high and the low half of the random bits."""
     empty = [cell for cell in range(16) if not board[cell]]
     return empty[(bits >> 32) * len(empty) >> 32], 2 if bits % 2**32 < 429_496_730 else 1
 
 
 def _spawn_bits(seed: int, game: int) -> Iterator[int]:
-    """The splitmix64 stream of a game; its initial state is output `game` of the seed's stream."""
+    """Yield the splitmix64 stream of a game, whose initial state is output `game` of the seed's stream."""
     state = _mixed(_mixed(seed) + (game + 1) * _GAMMA)
     while True:
         state += _GAMMA

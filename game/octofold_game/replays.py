@@ -29,23 +29,23 @@ _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1
 HEAD = struct.Struct("<IQQQB16s16s")
-"""The head: number of moves, game, seed, score, largest exponent, start and final board."""
+"""The head of a record: number of moves, game, seed, score, largest exponent, start and final board."""
 CHECKSUM = struct.Struct("<I")
-"""The checksum that follows the head, and the moves."""
+"""The checksum after the head, and after the moves."""
 _READ_AT_ONCE = 1 << 20
 _CHECKED_AT_ONCE = 1 << 16
-_MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
+_MOST = 2**63 - 1  # maximum index and score of a game, as in `Episodes`
 
 FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
 """The first bytes of every replay file."""
 
 
 class ReplayInUse(ReplayError):
-    """Raised when another writer has opened the replay file."""
+    """A replay file that another writer has opened."""
 
 
 class _TornReplayError(ReplayError):
-    """The file ends within the record at byte `at`, or contains only zeros from within it on.
+    """A file that ends within the record at byte `at`, or contains only zeros from a byte of it on.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -98,7 +98,7 @@ class ReplayWriter:
         """Wait until all games are on the disk.
 
         Raises:
-            OSError: the disk does not accept them.
+            OSError: they cannot be written to the disk.
         """
         os.fsync(self._file.fileno())
 
@@ -128,7 +128,7 @@ def _lock(file: BinaryIO | FileIO, path: Path) -> None:
 
     Raises:
         BlockingIOError: another writer has locked it.
-        ReplayError: the file system has no locks.
+        ReplayError: the file system does not support locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,13 +136,14 @@ def _lock(file: BinaryIO | FileIO, path: Path) -> None:
         if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
             raise
         raise ReplayError(
-            f"{path}: this file system has no locks (flock: {error.strerror}), which keep two programs from "
-            "writing one file: choose a folder on another one, or mount Lustre with -o flock"
+            f"{path}: this file system does not support locks (flock: {error.strerror}), which prevent two "
+            "programs from writing one file: choose a folder on another file system, or mount Lustre with "
+            "-o flock"
         ) from None
 
 
 def record_of(episode: Episode) -> bytes:
-    """Encode a game as a record. `FILE_HEADER` and records make a replay file."""
+    """Encode a game as a record. A replay file is `FILE_HEADER`, followed by records."""
     head = HEAD.pack(
         len(episode),
         episode.game,
@@ -156,7 +157,7 @@ def record_of(episode: Episode) -> bytes:
 
 
 def record_bytes(episode: Episode) -> int:
-    """Return the size of the record of a game in bytes."""
+    """Return the number of bytes of a game's record."""
     return HEAD.size + len(episode) + 2 * CHECKSUM.size
 
 
@@ -164,7 +165,7 @@ def read_replays(path: Path) -> Iterator[Episode]:
     """Yield the games of a replay file in the order in which they were written.
 
     Raises:
-        ReplayError: a record is damaged or cut short; the error names its game and byte offset.
+        ReplayError: a record is damaged or incomplete; the error names its game and byte offset.
         OSError: the file cannot be read.
     """
     for _, episode in _records(path):
@@ -174,7 +175,7 @@ def read_replays(path: Path) -> Iterator[Episode]:
 Records = list[tuple[int, Episode]]
 """Some games of a file, each with the byte offset of its record."""
 Checked = tuple[Records, list[ReplayError | None]]
-"""Games, and for each the error that the referee found, or None."""
+"""Some games of a file, and for each game the error that the referee found, or None."""
 Spread = Callable[[Callable[[Records], Checked], Iterator[Records]], Iterable[Checked]]
 
 
@@ -188,14 +189,14 @@ def check_replays(
     Args:
         path: the file.
         may_go_on: whether games need not be over.
-        spread: like `map`; may call the function in other processes.
+        spread: used like `map`; it may call the function in other processes.
 
     Raises:
-        ReplayError: a record is damaged or cut short; the error names its game and byte offset.
+        ReplayError: a record is damaged or incomplete; the error names its game and byte offset.
         OSError: the file cannot be read.
     """
     seen: set[tuple[int, int]] = set()
-    damage: list[ReplayError] = []  # raised after the games before it
+    damage: list[ReplayError] = []  # an error of the file, raised after the games before it
     for games, errors in spread(partial(_check, may_go_on), _in_batches(path, damage)):
         for (offset, episode), error in zip(games, errors, strict=True):
             found = error
@@ -210,7 +211,7 @@ def check_replays(
 
 
 def _in_batches(path: Path, damage: list[ReplayError]) -> Iterator[Records]:
-    """Yield the games before any damage, in batches of about `_CHECKED_AT_ONCE` moves."""
+    """Yield the games before the first damage, in batches of about `_CHECKED_AT_ONCE` moves."""
     batch: Records = []
     moves = 0
     try:
@@ -250,10 +251,10 @@ def _records(path: Path) -> Iterator[tuple[int, Episode]]:
 
 
 def recover(path: Path) -> int:
-    """Cut off an unfinished record, or zeros that a power cut left, at the end of a replay file.
+    """Remove an unfinished record, or zeros that a power cut left, from the end of a replay file.
 
     Returns:
-        The number of bytes that were cut off; 0 if the file is complete or missing.
+        The number of bytes that were removed; 0 if the file is complete or missing.
 
     Raises:
         ReplayError: the file is damaged in another way; it is left unchanged.
@@ -287,7 +288,7 @@ def _read_header(file: BinaryIO, path: Path) -> None:
 
 
 def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode | None:
-    """Read the next game; None at the end of the file. Error messages name `last_game`, the game before."""
+    """Read the next game; None at the end of the file. Errors name `last_game`, the game before it."""
     offset = file.tell()
     head = file.read(HEAD.size + CHECKSUM.size)
     if not head:
@@ -301,7 +302,9 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
     length, game, seed, score, largest, start, final = HEAD.unpack(head[: HEAD.size])
     if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
-        raise ReplayError(f"{path}: byte {offset}: {follows} contains impossible numbers", offset=offset)
+        raise ReplayError(
+            f"{path}: byte {offset}: {follows} has numbers that are out of range", offset=offset
+        )
     moves = file.read(length + CHECKSUM.size)
     if len(moves) < length + CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)
@@ -323,9 +326,9 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
 
 
 def _only_zeros_from(file: BinaryIO, start: int, end: int) -> bool:
-    """Return whether the file has only zeros from some byte in `start` to `end` on, and at least one."""
+    """Return whether the file ends with zeros that begin at a byte from `start` to `end`."""
     file.seek(start)
-    last, at = start - 1, start  # last byte that is not zero
+    last, at = start - 1, start  # position of the last byte that is not zero
     while block := file.read(_READ_AT_ONCE):
         if content := block.rstrip(b"\0"):
             last = at + len(content) - 1
@@ -344,14 +347,14 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 class ReplayOrder:
-    """The place of each game in one replay file; takes 16 bytes a game."""
+    """The positions of the games in a replay file, in 16 bytes a game."""
 
     def __init__(self) -> None:
         self._games = array("Q")
         self._ends = array("Q", [len(FILE_HEADER)])
 
     def add(self, episode: Episode) -> None:
-        """Record the next game of the file."""
+        """Add the game that follows in the file."""
         self._games.append(episode.game)
         self._ends.append(self._ends[-1] + record_bytes(episode))
 
@@ -362,7 +365,7 @@ class ReplayOrder:
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield the start and the end of pieces of the file; in this sequence, the pieces are in order."""
+        """Yield start and end of each piece of the file, such that the pieces have ascending games."""
         if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return
@@ -373,10 +376,10 @@ class ReplayOrder:
 def write_in_order(
     files: Sequence[tuple[Path, ReplayOrder]], to: Path, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Write a new replay file with the games of all `files`: file after file, each in order.
+    """Write a new replay file with the games of all `files`, file by file, each sorted by game.
 
     Args:
-        files: replay files, and the places of their games.
+        files: replay files, each with the positions of its games.
         to: the new file; it is complete when the function returns.
         check: called often; an exception from it ends the copy.
 

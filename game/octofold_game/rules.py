@@ -20,7 +20,7 @@ MOVE_NAMES: Final = ("up", "right", "down", "left")
 
 
 class BoardError(OctofoldError, ValueError):
-    """A board is malformed. `board` and `cell` locate the first error, or are None if the shape is wrong."""
+    """An error about a malformed board. `board` and `cell` locate it, or are None if the shape is wrong."""
 
     def __init__(self, message: str, board: int | None = None, cell: int | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
 
     Raises:
         BoardError: the shape is wrong, the numbers are not integers, or an exponent is not in 0 to
-            `largest_exponent`; the error names the first bad board and cell.
+            `largest_exponent`; the error names the first such board and cell.
     """
     try:
         array = flat(np.asarray(boards))
@@ -78,7 +78,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
 def afterstates_of_checked(
     boards: NDArray[np.uint8],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return `afterstates` of boards that `check_boards` has returned."""
+    """Return the same as `afterstates`, for boards that `check_boards` returned."""
     count = len(boards)
     rows = _line_numbers(boards)
     columns = _line_numbers(_transposed(boards))
@@ -89,7 +89,7 @@ def afterstates_of_checked(
     slid[:, 0] = _transposed(_TO_FRONT[columns]).view(_LINE)
     slid[:, 2] = _transposed(_TO_BACK[columns]).view(_LINE)
 
-    # Merges of a line earn the same reward in both directions.
+    # A line earns the same reward in both directions.
     rewards = np.empty((count, 4), dtype=np.int32)
     rewards[:, 1] = rewards[:, 3] = _sum_of_four(_REWARD[rows])
     rewards[:, 0] = rewards[:, 2] = _sum_of_four(_REWARD[columns])
@@ -121,7 +121,7 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
 def legal_moves(boards: ArrayLike) -> NDArray[np.bool_]:
     """Return which moves are legal on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`.
 
-    A row without a True is a finished game.
+    A game is over if its row has no True.
 
     Raises:
         BoardError: a board is malformed; see `check_boards`.
@@ -168,8 +168,8 @@ def _transposed(boards: NDArray[np.generic]) -> NDArray[np.uint8]:
 def _either(
     which: NDArray[np.bool_], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Return the boards `[N, 16]` of `first` where `which` `[N]` is True, otherwise of `second`."""
-    # Words of eight cells: choosing cell by cell takes as long as the slide.
+    """Return the boards `[N, 16]` of `first` where `which` `[N]` is True, and those of `second` elsewhere."""
+    # Choose words of eight cells, because choosing cell by cell takes as long as the slide.
     halves = np.repeat(which, 2).reshape(-1, 2)
     return np.where(halves, first.view(np.uint64), second.view(np.uint64)).view(np.uint8)
 
@@ -202,7 +202,7 @@ def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
 
 
 def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int32]]:
-    """Return for all 104,976 lines: slid to the front, slid to the back, merge reward."""
+    """Return tables of all 104,976 lines: slid to the front, slid to the back, and the merge reward."""
     cells = np.ascontiguousarray(np.indices((_BASE,) * 4, dtype=np.uint8)[::-1].reshape(4, -1).T)
     front, reward = _slide_to_front(cells.view(_LINE)[:, 0])
     # To slide to the back, reverse the line, slide it to the front and reverse it again by swapping bytes.
@@ -219,7 +219,7 @@ def _first_odd_row(boards: Any) -> tuple[str, int | None]:
 
 
 def _cells_in(row: Any) -> int:
-    """Return the number of cells in a row, or in its rows."""
+    """Return the number of cells in a row, or in all rows of a board."""
     if not isinstance(row, list | tuple | np.ndarray):
         return 0
     return sum(_cells_in(each) or 1 for each in row)

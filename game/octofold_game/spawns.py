@@ -54,7 +54,7 @@ class SpawnStream:
 
 
 def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the random bits of spawn number `spawns[i]` of the game with the initial state `states[i]`."""
+    """Return the random bits `[N]` of spawn `spawns[i]` in the game whose stream begins with `states[i]`."""
     return _output(states, spawns)
 
 
@@ -87,7 +87,7 @@ def choose_spawns(
     Raises:
         ValueError: a board has no empty cell.
     """
-    # A word has eight cells as bytes. One product computes the sums up to each cell.
+    # A word has eight cells as bytes, so one product computes the sums up to each cell.
     halves = np.equal(afterstates, 0, order="C").reshape(len(bits), 16).view(_HALF) * _EACH_BYTE
     halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
     empty_so_far = halves.view(np.uint8)

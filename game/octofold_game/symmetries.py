@@ -18,11 +18,7 @@ CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.
 VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
 """The symmetries of the views that a network evaluates, by the number of views. Two views are the board and
 its 180 degree rotation, and four are its rotations. Each set is a subgroup of the eight symmetries. Therefore
-turning a board by one of them permutes the views, and turns the answer.
-
-Two views are the board and its 180 degree rotation, and four are its rotations. Each set is a subgroup of the
-eight symmetries. Therefore turning a board by one of them permutes the views, and turns the answer.
-"""
+turning a board by one of them permutes the views, and turns the answer."""
 
 _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of up, right, down, left
 
@@ -30,7 +26,7 @@ _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of
 def _moves_of(view: NDArray[np.intp]) -> list[int]:
     """Return the moves on the view that correspond to the four moves on the board.
 
-    It compares the places of an inner cell and its neighbor on the view.
+    They follow from the positions of an inner cell and its neighbors on the view.
     """
     start = np.argwhere(view == _BOARD[1, 1])[0]
     ends = [np.argwhere(view == _BOARD[1 + row, 1 + column])[0] for row, column in _STEPS]

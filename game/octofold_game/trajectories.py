@@ -1,6 +1,6 @@
-"""Steps through many finished games at once: new tiles, and the last positions.
+"""Replays many finished games at once: their new tiles, and their last positions.
 
-It trusts the records; only the referee checks them. It needs memory for `GAMES_AT_ONCE` games.
+The records are trusted; only the referee checks them. Memory is needed for `GAMES_AT_ONCE` games.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +25,10 @@ def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
 
 
 class NewTiles(NamedTuple):
-    """The new tiles that follow the same move number of several games."""
+    """The new tiles after one move number, in several games."""
 
     afterstates: NDArray[np.uint8]
-    """`[N, 16]`: the boards before the new tiles."""
+    """`[N, 16]`: the afterstates, to which the tiles are added."""
     tiles: NDArray[np.uint8]
     """`[N]`: 0 for a tile 2, 1 for a tile 4."""
     cells: NDArray[np.uint8]
@@ -38,7 +38,7 @@ class NewTiles(NamedTuple):
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """Yield for each move number the next tiles of the games that reached it, the longest game first."""
+    """Yield for each move number the next tiles in all games that have this move, the longest game first."""
     for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(afterstates, tiles, cells, scores)
@@ -51,9 +51,9 @@ class Positions:
     games: NDArray[np.int64]
     """`[P]`: index of the game among the games of its seed."""
     numbers: NDArray[np.int64]
-    """`[P]`: number of moves made before the position."""
+    """`[P]`: number of moves that were made before the position."""
     left: NDArray[np.int64]
-    """`[P]`: number of moves to the end of the game, 1 for its last move."""
+    """`[P]`: number of moves until the end of the game, 1 before its last move."""
     boards: NDArray[np.uint8]
     """`[P, 16]`: the boards."""
     made: NDArray[np.uint8]
@@ -66,7 +66,7 @@ class Positions:
 
     @classmethod
     def joined(cls, parts: "Sequence[Positions]") -> "Positions":
-        """Return the positions of at least one part, one after the other."""
+        """Concatenate the positions of at least one part."""
         return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
 
@@ -89,7 +89,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
 
 
 def all_positions(episodes: Sequence[Episode]) -> Positions:
-    """Return the boards before every move of each game, sorted by the games' indices."""
+    """Return all positions before moves of each game, sorted by the games' indices."""
     return last_positions(episodes, max(map(len, episodes)))
 
 
@@ -111,8 +111,8 @@ class _Step(NamedTuple):
 
 
 def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
-    """Yield the steps of games, which must be sorted by length, the longest first."""
-    # Because of this order, the unfinished games are the first rows.
+    """Yield the moves of games by number. The games must be sorted by length, the longest first."""
+    # Because of this order, the games that have not ended are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
     for column, game in enumerate(games):
@@ -135,7 +135,7 @@ def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
 
 @dataclass(frozen=True)
 class Walk:
-    """The positions of one game."""
+    """The boards, scores and moves of one game."""
 
     boards: NDArray[np.uint8]
     """`[M + 1, 16]`: the board after `i` moves, including the new tile."""

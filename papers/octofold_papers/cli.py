@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import Folder, Seed, argument, one_of, option, whole
+from octofold_game.commands.options import Folder, Seed, argument, integer, one_of, option
 from octofold_game.commands.subcommands import Command
 from octofold_training.program import (
     CONTINUES,
@@ -45,11 +45,11 @@ class MovesFlags:
 class TuneFlags:
     """Options of `tune`."""
 
-    depth: Annotated[int, whole(1, 12)] = option(2, "search depth of the player, in moves")
+    depth: Annotated[int, integer(1, 12)] = option(2, "search depth of the player, in moves")
     heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights to start from")
     candidates: Count = option(600, "number of candidates to try; the last generation may exceed it")
     games: Count = option(300, "games that each candidate plays")
-    seed: Annotated[int, whole(0, 2**31)] = option(1, "seed of the candidates and the games")
+    seed: Annotated[int, integer(0, 2**31)] = option(1, "seed of the candidates and the games")
     state: Folder = option(Path("runs/tune"), "folder of the candidates")
     minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
 

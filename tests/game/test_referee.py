@@ -80,7 +80,7 @@ def test_long_games_are_accepted(episodes: list[Episode]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"score": 16}, "scores 12, the record says 16"),
+        ({"score": 16}, "scores 12, but the record says 16"),
         ({"final_board": board(c12=3, c6=2)}, "ends with the board"),
         ({"start": board(c0=1, c1=1, c2=1)}, "does not start with the two tiles of its seed"),
         ({"start": board(c0=1, c2=1)}, "does not start with the two tiles of its seed"),
@@ -90,7 +90,10 @@ def test_long_games_are_accepted(episodes: list[Episode]) -> None:
         ({"moves": bytes([byte(LEFT, 0, 2), byte(DOWN, 6, 1)])}, "a tile after move number 0 that its"),
         ({"moves": bytes([byte(LEFT, 4, 1), byte(DOWN, 6, 1)])}, "a tile after move number 0 that its"),
         ({"moves": bytes([byte(LEFT, 4, 2), 128 | byte(DOWN, 6, 1)])}, "a tile after move number 1 that its"),
-        ({"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])}, "after it was outgrown, with move number 2"),
+        (
+            {"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])},
+            "exceeds its largest exponent, but continues with move number 2",
+        ),
         ({"largest_exponent": 3}, "ends while a move is still possible"),
         ({"moves": b"", "final_board": BY_HAND.start, "score": 0}, "ends while a move is still possible"),
         ({"moves": BY_HAND.moves[:1]}, "ends with the board"),

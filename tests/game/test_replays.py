@@ -228,5 +228,5 @@ def test_a_record_of_no_possible_game_is_damaged(
         writer.append(episodes[0])
         writer.append(replace(episodes[1], **wrong))
     first = episodes[0].game
-    with pytest.raises(ReplayError, match=f"the game after game {first} contains impossible numbers"):
+    with pytest.raises(ReplayError, match=f"the game after game {first} has numbers that are out of range"):
         list(read_replays(tmp_path / "wrong"))

@@ -1,1 +1,1 @@
-"""Shared by all commands: flags, suggestions, and hints for missing packages."""
+"""What all commands share: options, suggestions, and hints for missing packages."""

@@ -16,7 +16,7 @@ _LONGEST_WORD = 100  # maximum characters of a typed word in an error
 
 
 class Parser(argparse.ArgumentParser):
-    """`argparse.ArgumentParser` with our errors, without abbreviations or a usage before errors.
+    """An `argparse.ArgumentParser` with errors of one line and without abbreviations of options.
 
     The type of an argument raises a ValueError with the full message. Examples come first in the help.
     """
@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
         self._examples = examples
-        # For later errors of the command. The parser of a subcommand replaces its parent's.
+        # The command reports its own errors with this parser. A subcommand's parser overwrites this default.
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Reject the arguments; see `fail`."""
+        """Print an error and exit, as `fail` does."""
         self.fail(message)
 
     def fail(self, message: str) -> NoReturn:
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             known = list(action.choices)
-            meant = did_you_mean(value, known) or f"; there are {', '.join(known)}"
+            meant = did_you_mean(value, known) or f"; choose from {', '.join(known)}"
             unknown = f"there is no command {value[:_LONGEST_WORD]!r}{meant}"
             self.fail(why_gone(self.prog, value) or unknown)
 

@@ -1,4 +1,4 @@
-"""The command that installs a missing extra, for a clone or a package."""
+"""Finds the shell command that installs a missing extra, in a clone or from a package index."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def install_command(extra: str) -> str:
 
 
 def _source(extra: str) -> str:
-    """Return the clone that this installation was made from, or the name of the package."""
+    """Return pip's argument: the clone that this installation was made from, or the name of the package."""
     try:
-        # pip records this for packages that came from no index (PEP 610).
+        # pip records the origin of packages that do not come from an index (PEP 610).
         record = distribution("octofold").read_text("direct_url.json")
         origin = json.loads(record or "{}")
     except (ValueError, PackageNotFoundError):
@@ -34,6 +34,6 @@ def _source(extra: str) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """Return the path relative to the working directory, if it is below it."""
+    """Return the path relative to the working directory if it is inside; otherwise unchanged."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

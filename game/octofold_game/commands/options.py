@@ -1,4 +1,4 @@
-"""The options of all commands: fields of a dataclass, each with its default and its help.
+"""Declares the options of a command as fields of a dataclass, each with its default and its help.
 
     @dataclass(frozen=True)
     class Games:
@@ -8,7 +8,7 @@
     options = read(Games, Parser(prog="play"), sys.argv[1:])
 
 The type of a field determines how its text is parsed: a whole number, a number, a text, a path, one word of a
-`Literal`, or a switch. A field may also be annotated with its own `Kind`.
+`Literal`, or a switch. A field may also be annotated with a `Kind` of its own.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Options = TypeVar("Options")
 
 
 class WrongValue(ValueError):
-    """A value that is not allowed. The message explains why; `Kind.read` adds the source of the value."""
+    """An error about a value that is not allowed. `Kind.read` adds the source of the value to the message."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of values, and the parser of their text."""
+    """A kind of option values, with the parser of their text."""
 
     parse: Callable[[str], Any]
     """Returns the value. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the error."""
@@ -52,7 +52,7 @@ class Kind:
     is_plain: bool = False
     """Whether the help omits the allowed values."""
     choices: tuple[str, ...] = ()
-    """The allowed words, if the value is one of a list."""
+    """The allowed words, if the value is one word of a list."""
 
     def read(self, source: str, text: str) -> Any:
         """Parse the text of a value.
@@ -75,8 +75,8 @@ def cut(value: object) -> str:
     return written if len(written) <= _LONGEST_VALUE else f"{written[:_LONGEST_VALUE]}..."
 
 
-def whole(minimum: float, maximum: float) -> Kind:
-    """Return the kind of whole numbers between two inclusive bounds."""
+def integer(minimum: float, maximum: float) -> Kind:
+    """Return the kind of integers between two inclusive bounds."""
     bounds = f"from {minimum} to {maximum}" if math.isfinite(maximum) else f"from {minimum}"
     return Kind(lambda text: _within(whole_number(text), minimum, maximum), f"an integer {bounds}", "N")
 
@@ -88,7 +88,7 @@ def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X")
 
 
 def one_of(*values: Any) -> Kind:
-    """Return the kind of values that are one of these words or numbers."""
+    """Return the kind of values that are one of `values`, such as words or numbers."""
     choices = tuple(map(str, values))
     allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
     return Kind(
@@ -103,7 +103,7 @@ def _within(value: Any, minimum: float, maximum: float) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a whole number; None for other text, and for more digits than any option takes."""
+    """Parse an integer of at least 0; None for other text, and for more digits than any option accepts."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
@@ -124,7 +124,7 @@ def _percentage_or_none(text: str) -> Fraction:
     if match is None:
         raise ValueError
     if not match[2]:
-        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} in a hundred")
+        raise WrongValue(f"{text} has no percent sign: write {text}% for {text} percent")
     return Fraction(match[1]) / 100
 
 
@@ -144,9 +144,9 @@ Percentage = Annotated[
 ]
 PercentageOrNone = Annotated[
     Fraction,
-    Kind(_percentage_or_none, "a percentage from 0% on and below 100%, such as 2%", "X%", is_plain=True),
+    Kind(_percentage_or_none, "a percentage of at least 0% and below 100%, such as 2%", "X%", is_plain=True),
 ]
-Seed = Annotated[int, whole(0, 2**64 - 1)]
+Seed = Annotated[int, integer(0, 2**64 - 1)]
 
 
 def option(
@@ -172,11 +172,12 @@ def option(
         maximum: the largest number that is allowed.
         flag: flag of the option; empty for the name of the field.
         metavar: placeholder of the value in the help; empty for the placeholder of its kind.
-        begins: heading of the options from here to the end of their class; text may follow after a line end.
+        begins: heading of this and all later options of the class; an introduction may follow on the next
+            line.
         alone: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
-        const: value of the flag without a text.
-        marks: further facts for the caller, kept in `Option.marks`.
+        const: value if the flag is given without one.
+        marks: additional metadata for the caller, kept in `Option.marks`.
     """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
     metadata |= {"begins": begins, "alone": alone, "words": words, "const": const, **marks}
@@ -186,7 +187,7 @@ def option(
 
 
 def argument(metavar: str, help: str, words: str = "") -> Any:
-    """Declare a field that is given without a flag; with `words` of `+` or `*`, it is a list."""
+    """Declare an argument that is given without a flag; with `words` of `+` or `*`, it is a list."""
     return option([] if words == "*" else ..., help, metavar=metavar, words=words, is_argument=True)
 
 
@@ -197,7 +198,7 @@ def flag_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """An option, as its field describes it."""
+    """An option, read from a field of a dataclass."""
 
     name: str
     kind: Kind
@@ -235,7 +236,7 @@ def text_of(value: Any) -> str:
 
 
 def options_in(kind: type[Any]) -> Iterator[Option]:
-    """Yield the options of a dataclass, in the order of its fields."""
+    """Yield the options that a dataclass declares, in the order of its fields."""
     hints = get_type_hints(kind, include_extras=True)
     headings: dict[str, str] = {}
     marks: dict[str, Any] = {each.name: each.metadata for each in fields(kind)}
@@ -257,7 +258,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """Return the `Kind` that reads values of a type."""
+    """Return the `Kind` that parses values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))
@@ -268,12 +269,12 @@ def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
     if origin is Literal:
         return one_of(*arguments)
     if hint in (int, float):
-        return (whole if hint is int else number)(minimum, maximum)
+        return (integer if hint is int else number)(minimum, maximum)
     return {bool: SWITCH, str: TEXT, Path: PATH}[hint]
 
 
 def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
-    """Let a parser take the options of a dataclass; `given` and `options_of` return the values.
+    """Add the options of a dataclass to a parser; `given` and `options_of` return their values.
 
     With `opposites`, every switch can also be turned off, because a file or a variable may turn it on.
     """
@@ -309,7 +310,7 @@ def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
 
 
 def given(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
-    """Return the values that were given, by the names of their fields."""
+    """Return the values of the options that were given, by the names of their fields."""
     return {each.name: getattr(parsed, each.name) for each in fields(kind) if hasattr(parsed, each.name)}
 
 
@@ -327,6 +328,6 @@ def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Option
 
 
 def read(kind: type[Options], parser: Parser, arguments: Sequence[str] | None = None) -> Options:
-    """Read the arguments as the options of a dataclass; exit if one is wrong."""
+    """Parse the arguments as the options of a dataclass; exit if an argument is wrong."""
     add_options(parser, kind)
     return options_of(kind, parser, parser.parse_args(arguments))

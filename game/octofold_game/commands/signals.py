@@ -15,15 +15,17 @@ from types import FrameType
 from typing import Any, NoReturn
 
 _SAME_SECONDS = 5.0
-"""Time in which further signals are ignored. A shell and its terminal each send a SIGHUP."""
+"""Period in which further signals are ignored. When a terminal closes, it and its shell each send a
+SIGHUP."""
 
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
     """Let `handler` handle these signals while the block runs, but only in the main thread.
 
-    For some seconds, further signals are ignored, so that they do not disturb the clean-up. An ignored signal
-    stays ignored, because nohup uses it to keep a program running without its terminal.
+    After a signal, further signals are ignored for `_SAME_SECONDS`, so that they do not disturb the clean-up.
+    A signal that the program ignores stays ignored, because nohup uses this to keep a program running without
+    its terminal.
     """
     before = {number: signal.getsignal(number) for number in numbers}
     changed = [number for number in numbers if before[number] not in (signal.SIG_IGN, None)]
@@ -50,7 +52,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
 def _leave_closed_terminal() -> None:
     """Discard output after the terminal has closed: an error would stop the clean-up."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
-        if stream is None:  # was closed from the start; its number may belong to another file now
+        if stream is None:  # closed from the start: its descriptor may belong to another file
             continue
         with suppress(OSError):
             readers = select.poll()
@@ -62,5 +64,5 @@ def _leave_closed_terminal() -> None:
 
 
 def exit_by_signal(number: int, _frame: FrameType | None) -> NoReturn:
-    """Handle a signal: exit with the code that a shell gives it."""
+    """Handle a signal by exiting with 128 + `number`, the code that shells use."""
     raise SystemExit(128 + number)

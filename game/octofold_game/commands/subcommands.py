@@ -23,10 +23,10 @@ class Command:
     options: type[Any]
     """A dataclass of options."""
     run: Callable[[Any], int | None] = lambda _: None
-    """Runs the command; may return the exit code."""
+    """Runs the command with its options; may return an exit code."""
     usage: str | None = None
     examples: tuple[str, ...] = ()
-    """Example command lines, shown in its help."""
+    """Command lines that its help shows as examples."""
 
 
 class Parsed(NamedTuple):
@@ -36,7 +36,7 @@ class Parsed(NamedTuple):
     options: Any
     """An instance of the command's options class."""
     parser: Parser
-    """The parser of the command, for errors beyond its arguments."""
+    """The parser of the command, for errors that the command finds itself."""
 
 
 def parser_of(
@@ -44,8 +44,8 @@ def parser_of(
 ) -> Parser:
     """Make a parser with subcommands, and with the flags that every command has.
 
-    It adds options only for the commands in the arguments. Adding all options takes longer than the rest of
-    most commands.
+    Only the commands in the arguments get their options, because adding all options takes longer than the
+    rest of most commands.
     """
     words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog=prog, description=description)
@@ -66,7 +66,7 @@ def parser_of(
 
 
 def parse(parser: Parser, arguments: Sequence[str] | None) -> Parsed:
-    """Read the arguments; exit if they are wrong."""
+    """Parse the arguments of a command; exit if they are wrong."""
     parsed = parser.parse_args(arguments)
     own: Parser = parsed.parser
     if "command" not in parsed:

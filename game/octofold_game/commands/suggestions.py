@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 _CLOSE = 0.65
-"""Minimum similarity of a suggested word, from 0 to 1. "nope" must not suggest "ntuple"."""
+"""Minimum similarity of a suggested word, from 0 to 1. For example, "nope" must not suggest "ntuple"."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -18,14 +18,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def missing(path: Path) -> str:
-    """Return a message that names the missing path, or its missing parent, with a suggestion."""
+    """Return an error message that names a missing path, or its missing parent, with a suggestion."""
     while not path.parent.exists():
         path = path.parent
     return f"there is no {path}{similar(path)}"
 
 
 def similar(path: Path) -> str:
-    """Suggest a path from the folder of a missing path, such as "; did you mean runs/net.pt?"."""
+    """Return a suggestion of a similar path, such as "; did you mean runs/net.pt?"; empty without a match."""
     names: list[str] = []
     with suppress(OSError):  # the folder is unreadable or missing, or is a file
         names = [each.name for each in path.parent.iterdir()]

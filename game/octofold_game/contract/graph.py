@@ -37,23 +37,25 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, optional, after the other outputs: each view's probabilities of the board's own moves."""
+"""`[N, V, 4]`, optional, after the other outputs: the probabilities from each view, for the moves on the
+board."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
 """`[N]`, optional, after the other outputs: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, from a player: `SearchResult.values` of `contract/searches.py`, in the card's unit."""
+"""`[N, 4]`, only from a player: `SearchResult.values` of `contract/searches.py`, in the card's unit."""
 DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, from a player: search depth in moves, as `SearchResult.depth`."""
+"""`[N]`, only from a player: search depth in moves, as `SearchResult.depth`."""
 POSITIONS = Tensor("positions", np.dtype(np.int64), ())
-"""`[N]`, from a player: number of boards and afterstates that it visited."""
+"""`[N]`, only from a player: number of boards and afterstates that it visited."""
 
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
-"""Additional outputs of a search; a player without values lacks the first."""
+"""Additional outputs of a player; `VALUES` is missing if the player does not value moves."""
 
 UNPACKED_TABLES = "unpacked_tables"
-"""The tensor [entries] float16 of a graph with compact tables. A server may pass it as an input."""
+"""Name of the tensor `[entries] float16` with the unpacked values of compact tables. A server may pass it as
+an input of the graph."""
 
 TEMPERATURE = 300.0
-"""Default temperature: this number of points makes a move e times as probable as another."""
+"""Default temperature: a move is e times as probable as one whose value is lower by this number of points."""

@@ -31,11 +31,11 @@ Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 PlayedPrecision = Literal["fp32", "int8", "fp16", ""]
-"""Precision in which games were played; empty for players."""
+"""Precision in which games were played; empty for a player instead of a graph."""
 
 CARD_FILE = "card.json"
 README_FILE = "README.md"
-"""The card for people."""
+"""Description of a version for people."""
 GRAPH_FILES: dict[Precision, str] = {
     "fp32": "model.onnx",
     "int8": "model.int8.onnx",
@@ -47,20 +47,20 @@ MOVES_FILES: dict[Precision, str] = {
     "fp16": "moves.fp16.onnx",
 }
 TRITON_FILE = "config.pbtxt"
-"""File beside the versions with which Triton serves the model's folder without changes."""
+"""Configuration with which NVIDIA Triton can serve the model's folder. It is beside the versions."""
 
 
 def tensor_file(name: str) -> str:
-    """Return the name of the file with tensor `name` of a graph: little-endian float32, nothing else."""
+    """Return the name of the file with tensor `name` of a graph, as raw little-endian float32."""
     return f"{name}.bin"
 
 
 # The card.
 
 CARD_FORMAT = 1
-"""Version of the card's format: it grows when a field is removed or changes its meaning."""
+"""Version of the card's format. It increases when a field is removed or changes its meaning."""
 PLAYER_CARD_FORMAT = 2
-"""Format of a player's card. Servers that only serve graphs reject this number."""
+"""Format of a player's card. Servers that can only serve graphs reject this number."""
 
 MAX_CARD_BYTES = 1 << 20
 
@@ -73,11 +73,11 @@ Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description=
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{64}")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float]
-"""A 95% interval."""
+"""A 95% confidence interval: lower and upper limit."""
 
 
 class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the files of a version."""
+    """A file of a version, with its SHA-256."""
 
     file: FileName
     sha256: Sha256
@@ -85,26 +85,26 @@ class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Share of a precision's moves that equal float32's, at one stage of the games."""
+    """Agreement of a precision with float32 on boards of one stage of the games: the share of equal moves."""
 
     boards: Count
     agreement: float
 
 
 class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
-    """The graph in one precision."""
+    """The graph of a version in one precision."""
 
     tensors: dict[str, ListedFile] = {}
-    """Tensors too large for the graph, by name. Each has its own file."""
+    """The files of tensors that are too large for the graph, by the name of the tensor."""
     moves: ListedFile | None = None
-    """A faster graph that answers only `move`. Its initializers are those of the whole graph."""
+    """A faster graph with only the output `move`. It uses the initializers of the complete graph."""
     agreement: float | None = None
-    """Share of moves that equal float32's, for other precisions."""
+    """Share of boards on which the move is that of float32; None for float32 itself."""
     agreement_by_stage: dict[str, StageAgreement] = {}
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of an array of numbers in a file."""
+    """Position of an array of numbers in a file."""
 
     offset: Count
     """Offset of the array in bytes."""
@@ -112,7 +112,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Places of the arrays of `CompactTables` (`octofold_players.ntuple`) in a float32 graph."""
+    """Positions of the arrays of `CompactTables` (`octofold_players.ntuple`) in a float32 graph."""
 
     format: int
     entries: Count
@@ -125,31 +125,31 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Evidence from games for the description of a foreign network."""
+    """Evidence from games that the description of a foreign network is right."""
 
     games: Count = 0
     """Number of games; 0 in cards that are older than this check."""
     score: Count = 0
     """Average score with this description. The games end after some hundred moves."""
     others: dict[str, float] = {}
-    """Scores with other readings, best first."""
+    """Average scores with other descriptions, the best first, by a name of the description."""
     is_cut_short: bool = False
-    """Whether the time ran out before enough games were played."""
+    """Whether the time limit ended the games before there were enough."""
     problem: str | None = None
-    """The fault in one line; None if no other reading plays better."""
+    """The suspected fault in one line; None if no other description plays better."""
     warning: str | None = None
-    """A remark about a plausible description."""
+    """A doubt about the description in one line, although no other description plays better."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Comparison of the graph's answers with those of the trained network."""
+    """A comparison of the graph's answers with those of the trained network."""
 
     precision: Precision
     boards: Count
     """Number of boards in a batch."""
     one_by_one: Count
     equal_moves: float | None = None
-    """Share of the boards on which the moves are equal. Rounding errors cause the other differences."""
+    """Share of the boards with equal moves. Rounding errors cause the differences."""
 
 
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,7 +160,7 @@ class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     options: dict[str, bool | int | float | str] = {}
     """Options that differ from their defaults."""
     files: dict[str, ListedFile] = {}
-    """Files by name, such as tables."""
+    """Files that the player needs, such as tables, by name."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,38 +192,38 @@ class Strength(msgspec.Struct, frozen=True, kw_only=True):
     best: int
     reached: tuple[Reached, ...]
     outgrown: Count = 0
-    """Number of games that ended with a tile above the largest that the model knows."""
+    """Number of games that ended because a tile exceeded the largest one that the model knows."""
     command: str
     """The command that repeats the measurement."""
 
 
 class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the games against an earlier version, from `octofold compare`."""
+    """The result of games against an earlier version, from `octofold compare`."""
 
     than: Count
-    """Number of the earlier version."""
+    """The number of the earlier version."""
     margin: float
-    """Largest share by which this version may be worse, as the games have shown."""
+    """The largest margin: according to the games, the average of this version is at most this share worse."""
     games: Count
-    """Number of games of each version. The first games only set the cap."""
+    """Number of games of each version. The first games only determine the cap."""
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
-    """The share of games above the cap, of the earlier and of this version."""
+    """Share of games with a score above the cap, for the earlier and for this version."""
     ratio: float
     """The average of this version divided by that of the earlier version."""
     ratio_interval: Interval
     limit_error_rate: float
-    """Error probability of each limit."""
+    """Maximum probability of an error, for each limit of `ratio_interval`."""
     values: str | None = None
-    """The value function by which the luck of the tiles was taken out; None if it was left in."""
+    """The value function for luck adjustment; None without adjustment."""
     values_sha256: str | None = None
     worth: float | None = None
-    """Number of games without this adjustment that each game is worth."""
+    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of another export or precision of the same checkpoint in the same games."""
+    """The result of another export or precision of the same checkpoint in the same games."""
 
     symmetries: int
     decision_rule: Rule
@@ -232,25 +232,25 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     average: float
     average_interval: Interval | None
     difference: float
-    """Difference of the averages: this version minus the other one."""
+    """The average of this version minus that of the other one."""
     difference_interval: Interval | None
-    """Interval of the mean difference, from pairs of games."""
+    """95% interval of the average paired difference in score."""
 
 
 class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Scores of other choices at export."""
+    """Scores of alternatives to this export, from the same checkpoint."""
 
     rows: tuple[Alternative, ...]
     command: str
     """The command that repeats the measurement."""
     moves: Count | None = None
-    """The games were stopped after this number of moves; None for games that were played to their ends."""
+    """Number of moves after which games were stopped; None for games that were played to their ends."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The description of a published version: its content, its origin and its strength.
 
-    Serving needs the fields without a default; a card may leave out the others.
+    The fields without a default are needed for serving; a card may leave out the others.
     """
 
     format: int
@@ -259,14 +259,16 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     architecture: dict[str, Any] = {}
     """Kind and sizes of the network."""
     description: dict[str, Any] | None = None
-    """Inputs and outputs of the network, for `octofold_export.description`; other programs can ignore it."""
+    """Inputs and outputs of the network, for `octofold_export.description`; other programs may ignore it."""
     weights: Count = 0
     checkpoint_sha256: str = ""
     """SHA-256 of the trained weights."""
     temperature: float | None = None
-    """For a network that values moves: a value that is this much higher makes a move e times as probable."""
+    """Temperature of a network that values moves: a value that is higher by this much makes a move e times as
+    probable."""
     tie: float | None = None
-    """Moves whose values differ by less count as equal: probabilities, or values as in `temperature`."""
+    """Moves tie if their probabilities, or their values for a network with a `temperature`, differ by less
+    than this."""
     value_unit: str | None = None
     """Unit of the output `value`; None without that output."""
     compact_tables: CompactTablesPlaces | None = None
@@ -282,7 +284,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     player: ServedPlayer | None = None
     """The player; None for a version with a graph."""
     not_published: dict[str, str] = {}
-    """The reasons why precisions are missing, by precision."""
+    """The reason why a precision is missing, for each missing precision."""
     strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
     """Measured strength; None before a measurement."""
     exporter: str = ""
@@ -292,7 +294,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     no_worse: NoWorse | None = None
 
     def sha256_of(self, precision: str) -> str | None:
-        """Return the SHA-256 of the graph of a precision, or of the player with ""; None if unknown."""
+        """Return the SHA-256 of the graph in a precision, or of the player for ""; None if it is unknown."""
         if self.player is not None:
             return self.checkpoint_sha256 or None
         return next((file.sha256 for name, file in self.precisions.items() if name == precision), None)
@@ -308,7 +310,7 @@ class _Versioned(msgspec.Struct):
 
 
 class CardError(OctofoldError, ValueError):
-    """A card that cannot be read; the message is one line that names the file and the field."""
+    """An error about an unreadable card. The message is one line that names the file and the field."""
 
 
 def read_card(folder: Path) -> Card:
@@ -348,7 +350,7 @@ def parse_card(text: str) -> Card:
 
 
 def card_of(content: Any) -> Card:
-    """Return the card in parsed JSON, as `parse_card` does."""
+    """Return the card that parsed JSON describes, with the errors of `parse_card`."""
     if not isinstance(content, dict):
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:

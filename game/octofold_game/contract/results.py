@@ -1,4 +1,4 @@
-"""The parts of the files of evaluations and comparisons that other programs depend on.
+"""Defines those parts of the files of evaluations and comparisons that other programs read.
 
 The client writes them. The export reads `result.json` and `comparison.json`, and the server shows the games.
 docs/results.md and docs/compare.md describe every field.
@@ -23,38 +23,38 @@ CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
 UNFINISHED_FILE = "unfinished.replay"
 """Unfinished games of an evaluation. The file is saved every few seconds and when the evaluation stops."""
 RESULT_SCHEMA = 4
-"""Version of `result.json`; it grows when a field is removed or changes its meaning."""
+"""Version of `result.json`. It increases when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
-"""Versions of `result.json` with the same fields of conditions and run."""
+"""Versions of `result.json` whose conditions and run have the same fields."""
 COMPARISON_SCHEMA = 3
-"""Version of `comparison.json`; it grows like `RESULT_SCHEMA`."""
+"""Version of `comparison.json`. It increases like `RESULT_SCHEMA`."""
 FIRST_GAMES = 10
-"""Number of games of a comparison that set the cap of the scores. They do not bet, because bets need a known
-cap."""
+"""Number of games of a comparison that only determine the cap of the scores. No bets are made on them,
+because bets need a known cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (1,064 to 1,126; 1,000 games, papers/README.md)."""
 UNDECIDED, NO = 3, 4
-"""Exit codes of a comparison: the games did not decide its question; the answer is no."""
+"""Exit codes of a comparison. `UNDECIDED`: the games did not decide its question. `NO`: the answer is no."""
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """Return a warning if an average, with its interval if known, is not above random moves; else empty."""
+    """Return a warning if an average is not clearly above that of random moves; otherwise empty."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
-    return f"Not shown to be better than random moves, which score {RANDOM_AVERAGE:,} on average."
+    return f"No evidence that it plays better than random moves, which score {RANDOM_AVERAGE:,} on average."
 
 
 class WithoutLuck(msgspec.Struct, frozen=True):
-    """The average of an evaluation without the luck of the tiles."""
+    """The luck-adjusted average of an evaluation."""
 
     average: float
     interval: Interval | None
     worth: float
-    """Number of plain games for each game that would give an interval of the same width."""
+    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
-    """One of several equal slices of the games."""
+    """One of several slices of the games, of almost equal size."""
 
     number: int
     of: int
@@ -63,7 +63,7 @@ class GamesSlice(msgspec.Struct, frozen=True):
 
 
 class PlannedGames(msgspec.Struct, frozen=True):
-    """The number of games in `conditions.json`."""
+    """The planned games, as in `conditions.json`."""
 
     games: Count | None = None
     """Games 0 to `games` - 1 of the seed are planned; None in folders of older programs."""
@@ -79,24 +79,24 @@ class PlannedGames(msgspec.Struct, frozen=True):
 
 
 def slice_range(number: int, of: int, games: int) -> range:
-    """Return the indices of slice `number`, from 1, if `games` games are cut into `of` slices."""
+    """Return the game indices of slice `number` (from 1) if `games` games are cut into `of` slices."""
     first, end = (games * each // of for each in (number - 1, number))
     return range(first, end)
 
 
 class Completeness(msgspec.Struct, frozen=True):
-    """Counts of the games of an evaluation. This class alone decides whether it is finished.
+    """The numbers of finished and missing games of an evaluation; decides whether it is finished.
 
-    Long games end last. If an evaluation stops early, its ended games are short ones. So averages, shares and
-    ranks of these games would be wrong.
+    Long games end last. If an evaluation stops early, the finished games are the short ones. So averages,
+    shares and ranks of these games would be biased.
     """
 
     planned: int
     finished: int
     running: int
-    """Number of games that have begun and not ended, as last saved."""
+    """Number of saved games that have begun and not ended."""
     lost: int
-    """Number of games that had begun and were not saved; they start over."""
+    """Number of games that had begun and were not saved; they must start over."""
 
     @classmethod
     def of(cls, planned: range | None, finished: int, running: int, last: int) -> Completeness:
@@ -106,7 +106,7 @@ class Completeness(msgspec.Struct, frozen=True):
             planned: the indices of the planned games; None if unknown, which means all games up to `last`.
             finished: number of finished planned games.
             running: number of saved planned games that have not ended.
-            last: the largest index of these games; -1 without games.
+            last: the largest index of a finished or saved game; -1 without any.
         """
         games = range(last + 1) if planned is None else planned
         begun = max(0, min(last + 1, games.stop) - games.start)
@@ -119,17 +119,17 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Reason why the games give no average, share, interval or rank; empty if they do."""
+        """The reason why the games give no average, share, interval or rank; empty if all are finished."""
         if not self.missing:
             return ""
         return (
             f"Not finished: {self.finished:,} of {self.planned:,} games. Long games end last, so averages, "
-            "shares and ranks of the others would be wrong."
+            "shares and ranks of the finished games would be biased."
         )
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The figures of an evaluation."""
+    """The figures of an evaluation with their intervals."""
 
     average: float
     average_interval: Interval | None
@@ -141,7 +141,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class EvaluationFile(msgspec.Struct, frozen=True):
-    """`result.json` of games that a served model played."""
+    """The content of `result.json` for games of a served model."""
 
     model: str
     version: str
@@ -156,22 +156,22 @@ class EvaluationFile(msgspec.Struct, frozen=True):
 
 
 class ScoreCap(msgspec.Struct, frozen=True):
-    """The cap and luck of the bets on a pair."""
+    """How a pair's bets count scores: the cap, and the adjustment for luck."""
 
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
     above_cap: tuple[float, float] | None
-    """Each player's share of games above the cap."""
+    """Share of each player's games with a score above the cap."""
     values: str | None = None
-    """The value function by which the luck of the tiles was taken out; None if it was left in."""
+    """The value function for luck adjustment; None without adjustment."""
     sha256: str | None = None
     """Digest of the value function, if it has one."""
     worth: float | None = None
-    """Number of games with luck that each game is worth."""
+    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
 
 
 class ComparedPair(msgspec.Struct, frozen=True):
-    """Two players of a comparison."""
+    """The comparison of two players."""
 
     sentence: str
     """The result as a sentence."""
@@ -191,7 +191,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class ComparisonFile(msgspec.Struct, frozen=True):
-    """`comparison.json`."""
+    """The content of `comparison.json`."""
 
     question: Question | None
     answer: bool | None

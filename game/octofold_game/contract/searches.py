@@ -2,7 +2,7 @@
 
 A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
 has the class method `served` of `ServedKind`. The server reads the options and the files from a card and
-passes them on; the class opens no path itself.
+passes them to `served`, which opens no path itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Option = bool | int | float | str
 """The value of an option in a card."""
 
 FileSource = Path | bytes | NDArray[np.generic]
-"""A file, its bytes, or the array of an `.npy` file."""
+"""The content of a file: its path, its bytes, or the array of an `.npy` file."""
 
 
 class Limits(NamedTuple):
@@ -30,22 +30,23 @@ class Limits(NamedTuple):
 
     seconds: float = math.inf
     """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, except that a search one
-    move deep is always finished. The deepest finished search counts. A limit that is not reached does not
-    change the answer."""
+    move deep is always finished. The answer is that of the deepest finished search. A limit that is not
+    reached does not change the answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it every
     millisecond."""
     deeper: bool = False
-    """Whether to search deeper than the options while `seconds` last; needs finite `seconds`."""
+    """Whether to search deeper than the options say, for as long as `seconds` allow; needs finite
+    `seconds`."""
     turn_seconds: float = math.inf
-    """Time after which no further board is begun. The first board is always searched."""
+    """Wall-clock time after which no search of another board begins. The first board is always searched."""
 
 
 class SearchResult(NamedTuple):
-    """Results for N boards: all boards, or those that were begun before the turn ended."""
+    """Results for N boards: all boards, or those whose search began within `turn_seconds`."""
 
     moves: NDArray[np.int8]
-    """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or nothing was finished."""
+    """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or no search was finished."""
     values: NDArray[np.float32] | None
     """`[N, 4]` in the player's `value_unit`. It is `-inf` for illegal moves, and for all moves if `depth` is
     0. None for a player without values."""
@@ -69,7 +70,7 @@ class Search(Protocol):
         ...
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
-        """Search the moves for boards `[N, 16]` on the number of cores passed to `ServedKind.served`.
+        """Search moves for boards `[N, 16]`, on the number of cores that was passed to `ServedKind.served`.
 
         Unless time runs out, the answer for a board depends only on the board, the options and the files: not
         on the other boards, on earlier calls, or on the number of cores.
@@ -89,9 +90,9 @@ class ServedKind(Protocol):
         """Make a search with these options.
 
         Args:
-            options: the options in the card; others have their defaults.
-            files: the content of the card's files by name, read-only. They are memory-mapped, because they
-                may have gigabytes; do not copy them.
+            options: the options in the card; missing options have their defaults.
+            files: the content of the card's files by name, read-only. They are memory-mapped because they may
+                have gigabytes, so do not copy them.
             cores: the cores that one call of `find` may use.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Makes typed structures from the content of JSON and TOML files; errors name the place and the fault.
+"""Converts the content of JSON and TOML files to typed structures; errors name the place and the fault.
 
 msgspec checks the types. Its errors do not name the wrong value, nor the entry of the mapping or list that
 contains it. So this module finds the smallest part of the content that fails by itself, and explains it.
@@ -29,10 +29,10 @@ _WORDS = {
 """Plain words for msgspec's names of types."""
 
 _BOUNDS = {
-    ">=": "it must be at least",
-    "<=": "it must be at most",
-    ">": "it must be above",
-    "<": "it must be below",
+    ">=": "must be at least",
+    "<=": "must be at most",
+    ">": "must be above",
+    "<": "must be below",
 }
 
 _LONGEST_VALUE = 60  # characters of a wrong value in an error: content may be hostile
@@ -48,7 +48,7 @@ _TYPE = re.compile(r"Expected `([\w| ]+)`, got `\w+`")
 
 
 class StructureError(OctofoldError, ValueError):
-    """Content with a wrong structure; the message is one line."""
+    """An error about content with a wrong structure; the message is one line."""
 
 
 class _Part(NamedTuple):
@@ -74,7 +74,7 @@ def structured(content: Any, kind: type[_T]) -> _T:
 
 
 def _explained(part: _Part, reason: str) -> str:
-    """Explain why a part fails, from msgspec's `reason`."""
+    """Return an explanation why a part is wrong; `reason` is msgspec's message."""
     for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
@@ -107,15 +107,15 @@ def _in_words(part: _Part, reason: str) -> str:
     is_ = f"{place or 'it'} is {_describe(content)}"
     if match := _UNKNOWN.fullmatch(reason):
         fields = kind.__struct_fields__
-        meant = did_you_mean(match[1], fields) or f"; it takes {', '.join(fields)}"
+        meant = did_you_mean(match[1], fields) or f"; its fields are {', '.join(fields)}"
         return f"{place} has no {_describe(match[1])}{meant}".lstrip()
     if match := _MISSING.fullmatch(reason):
         return f"{place}.{match[1]} is missing".lstrip(".")
     if match := _BOUND.fullmatch(reason):
         bound = f"{float(match[2]):g}"
-        return f"{is_}; {_BOUNDS[match[1]]} {bound}"
+        return f"{is_}; it {_BOUNDS[match[1]]} {bound}"
     if match := _LENGTH.fullmatch(reason):
-        allowed = f"; {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
+        allowed = f"; there {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
         return f"{place} has {len(content)} entries{allowed}"
     if isinstance(content, dict) and (tags := _tags(kind)):  # its tag is unknown
         name = next(iter(tags.values())).__struct_config__.tag_field or ""
@@ -140,7 +140,7 @@ def _in_words(part: _Part, reason: str) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without annotations, and without None if it is one other type or None."""
+    """Return a type without its annotation; for an optional type, the type without None."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -150,7 +150,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _type_for(part: _Part) -> Any:
-    """Return the plain type of a part; in a union of tagged structures, the one that its tag names."""
+    """Return the plain type of a part; for a union of tagged structures, the one with the part's tag."""
     kind = _plain(part.kind)
     tags = _tags(kind)
     if not tags or not isinstance(part.content, dict):
@@ -179,6 +179,6 @@ def _describe(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         return "too large"
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,1 +1,1 @@
-"""Boards and figures as pictures and text: one palette for every program that draws."""
+"""Draws boards and figures as pictures and text, with one palette for all programs."""

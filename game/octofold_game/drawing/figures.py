@@ -73,8 +73,8 @@ def styled() -> AbstractContextManager[None]:
 
 
 def figure_of(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
-    """Make an empty figure, with a title for people who see only the picture."""
-    # pyplot would look for a screen and keep every figure in memory.
+    """Make an empty figure. If `size.titled`, it shows the title and the subtitle."""
+    # Figures of pyplot would need a screen and stay in memory.
     figure = Figure(figsize=(size.width, height or size.height), layout="constrained")
     if size.titled:
         inches = figure.get_figheight()
@@ -85,19 +85,19 @@ def figure_of(size: Size, title: str, subtitle: str = "", height: float | None =
 
 
 def whole_numbers(axes: Axes, axis: str, most: int = 6) -> None:
-    """Write numbers such as 50,000 along an axis, at most `most` of them."""
+    """Label an axis with whole numbers such as 50,000, at most `most` of them."""
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     chosen.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 2.5, 5, 10]))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def percents(axes: Axes) -> None:
-    """Write the y axis as percentages from 0 to 100%."""
+    """Label the y axis with percentages."""
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
 
 
 def label_of(name: str) -> str:
-    """Return a name that a legend shows, because legends skip names that begin with an underscore."""
+    """Return a label for a legend. Legends skip labels that begin with an underscore, so it gets a space."""
     return f" {name}" if name.startswith("_") else name
 
 
@@ -146,7 +146,7 @@ def save_all(figures: dict[str, Figure], folder: Path) -> list[str]:
 
 
 def svg_of(figure: Figure) -> bytes:
-    """Return the figure as an SVG document whose text remains text."""
+    """Return the figure as an SVG document that keeps text as text."""
     file = BytesIO()
     with styled():
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

@@ -47,7 +47,7 @@ SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a
 """Colors of results in one picture; each is readable on white and on black."""
 
 INK = "#22262e"
-"""Color of text and axes. A report replaces it by the color of its own text."""
+"""Color of text and axes. A report replaces it with the color of its own text."""
 
 
 def tile_color(tile: int) -> str:
@@ -61,13 +61,13 @@ def series_color(number: int) -> str:
 
 
 def color_of(exponent: int, *, on_dark: bool = False) -> TileColor:
-    """Return the colors of the tile with this exponent, from 1. Exponents that are too large use the last."""
+    """Return the colors of the tile with this exponent, from 1. Larger tiles than the last have its color."""
     text, background, *dark = _TILES[min(exponent, len(_TILES)) - 1]
     return TileColor(*dark) if on_dark and dark else TileColor(text, background)
 
 
 def tiles_css() -> str:
-    """Return the palette as a style sheet: `--t1` to `--t17`, `--board`, `--cell`, a class for each tile."""
+    """Return a style sheet with the palette: `--t1` to `--t17`, `--board`, `--cell`, classes for tiles."""
     pairs = [(color_of(n), color_of(n, on_dark=True)) for n in range(1, len(_TILES) + 1)]
     lines = [
         ":root {",

@@ -14,7 +14,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.drawing.palette import EMPTY, FRAME, color_of
 
 FRAMES_PER_SECOND = 10
-"""Number of moves that a window shows each second."""
+"""Maximum number of moves that a window shows each second."""
 CELL_PIXELS = 64
 _GAP = 6
 BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP
@@ -41,7 +41,7 @@ def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @lru_cache
 def _tile(exponent: int) -> Any:
-    """Draw a cell with a tile, or an empty one."""
+    """Draw a cell: empty for exponent 0, otherwise with its tile."""
     from PIL import Image, ImageDraw, ImageFont
 
     area = (0, 0, CELL_PIXELS - 1, CELL_PIXELS - 1)
@@ -67,7 +67,7 @@ class Window:
         Raises:
             DependencyNotInstalled: pygame is not installed.
         """
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would print a line
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would print a line
         try:
             import pygame
         except ModuleNotFoundError as error:
@@ -96,7 +96,7 @@ class Window:
         self._clock.tick(FRAMES_PER_SECOND)
 
     def next_key(self, title: str) -> str | None:
-        """Wait for a key below a title; return its name in pygame, or None if the window is closed."""
+        """Show a title, wait for a key and return its name in pygame; None if the window is closed."""
         pygame = self._pygame
         pygame.display.set_caption(title)
         while True:

@@ -1,7 +1,8 @@
 """2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
 
-It needs gymnasium (install `octofold[gymnasium]`), and nothing else here imports it. `Episodes` plays the
-games, so the same seed spawns the same tiles here and there. gymnasium's `SyncVectorEnv` plays many at once.
+This module needs gymnasium (`octofold[gymnasium]`), and no other module imports it. `Episodes` plays the
+games, so a seed spawns the same tiles as in an evaluation. gymnasium's `SyncVectorEnv` plays many games at
+once.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Raises:
             ValueError: the render mode is unknown.
-            DependencyNotInstalled: the mode is "human", but pygame is not installed.
+            DependencyNotInstalled: pygame is not installed, which the mode "human" needs.
         """
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
@@ -93,7 +94,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         """Start a game.
 
         Args:
-            seed: seed of the games, 0 to 2**64 - 1; None keeps the current one.
+            seed: seed of the games, 0 to 2**64 - 1; None keeps the current seed.
             options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts it
                 from another board.
 
@@ -101,8 +102,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             The observation and `info`, as the class describes them.
 
         Raises:
-            ValueError: the seed or the game is out of range, or the board has no legal move;
-                the running game continues.
+            ValueError: the seed or the game is out of range, or the board has no legal move; the running game
+                continues.
         """
         seed = None if seed is None else index(seed)  # gymnasium does not accept numpy integers
         chosen = self._seed if seed is None else seed
@@ -111,7 +112,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         options = options or {}
         game = _whole(options.get("game", self._next_game if seed is None else 0))
         board = _given_board(options["board"]) if "board" in options else None
-        episodes = Episodes(chosen, [game])  # checks the ranges before anything changes
+        episodes = Episodes(chosen, [game])  # check the ranges before any change
         if board is not None:
             episodes = Episodes(chosen)
             episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, board, b"", 0, board)])
@@ -191,7 +192,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
 
 def _whole(game: Any) -> int:
-    """Convert the index of a game, or raise ValueError; `Episodes` checks the range of the index."""
+    """Return the index of a game as an int; raise ValueError for other types. `Episodes` checks its range."""
     try:
         return index(game)
     except TypeError:

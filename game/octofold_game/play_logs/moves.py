@@ -1,4 +1,4 @@
-"""Logged moves in memory, and checks of them against the rules."""
+"""Holds logged moves in memory, and checks them against the rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from octofold_game.rules import MOVE_NAMES, afterstates, flat
 
 
 class LogError(OctofoldError, ValueError):
-    """A play log cannot be read, written or used; the message names the file."""
+    """A play log that cannot be read, written or used; the message names the file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,8 @@ class LoggedMoves:
     moves: NDArray[np.uint8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
-    """`[N]`: the cell of the new tile after the move; in some logs, of the last tile before the move."""
+    """`[N]`: the cell of the new tile after the move; in some logs, the cell of the last tile before the
+    move."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boards", flat(self.boards))
@@ -40,14 +41,14 @@ class LoggedMoves:
 
     @classmethod
     def joined(cls, parts: Sequence[LoggedMoves]) -> LoggedMoves:
-        """Join at least one part into one, in order."""
+        """Concatenate at least one part, in order."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedMoves:
-    """N logged moves, checked against the rules.
+    """N logged moves with the results of checks against the rules.
 
     Descriptions of the format disagree about its last field: it is the cell of the tile that appears after
     the move, or of the tile that was placed last before it. An example often fits both.
@@ -57,9 +58,10 @@ class CheckedMoves:
     legal: NDArray[np.bool_]
     """`[N]`: whether the move changes the board."""
     new: NDArray[np.bool_]
-    """`[N]`: whether the cell can be that of the new tile: it is empty after the move."""
+    """`[N]`: whether the cell can be that of the new tile, because it is empty after the move."""
     last: NDArray[np.bool_]
-    """`[N]`: whether the cell can be that of the last placed tile: it holds a 2 or a 4 before the move."""
+    """`[N]`: whether the cell can be that of the last placed tile, because it holds a 2 or a 4 before the
+    move."""
 
     @classmethod
     def of(cls, moves: LoggedMoves) -> CheckedMoves:
@@ -82,7 +84,7 @@ class CheckedMoves:
         ]
 
     def broken(self) -> list[tuple[int, str]]:
-        """Return the rows of the moves that cannot have been played, each with the reason."""
+        """Return the rows of moves that cannot have been played, each with the reason."""
         cells = [
             (row, f"cell {self.moves.cells[row]} is neither the new tile's nor the last placed tile's")
             for row in np.flatnonzero(self.legal & ~self.new & ~self.last).tolist()
@@ -92,7 +94,7 @@ class CheckedMoves:
 
 @dataclass
 class CellReadings:
-    """Counts of a log's legal moves by the possible meanings of their last field."""
+    """Counts of a log's legal moves by the possible meanings of their last field, the cell."""
 
     new: int = 0
     """Number of moves whose last field can only be the new tile's cell."""
@@ -102,7 +104,7 @@ class CellReadings:
     neither: int = 0
 
     def add(self, checked: CheckedMoves) -> None:
-        """Count more moves; illegal moves do not count."""
+        """Add the counts of more moves; illegal moves do not count."""
         new, last = checked.new[checked.legal], checked.last[checked.legal]
         self.new += int((new & ~last).sum())
         self.last += int((last & ~new).sum())

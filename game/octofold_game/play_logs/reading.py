@@ -14,7 +14,7 @@ from octofold_game.play_logs.text import LONGEST_LINE, parse
 SUFFIXES = (".txt", ".txt.gz")
 """Suffixes of log files."""
 
-BLOCK_BYTES = 1 << 18  # fits a core's cache
+BLOCK_BYTES = 1 << 18  # small enough for a core's cache
 _TEXT, _GZIP = b"r ", b"\x1f\x8b"
 
 
@@ -28,7 +28,7 @@ class BadLine:
     reason: str
 
     def __str__(self) -> str:
-        """Format the line, such as `moves.txt:17: it has 19 parts, a move has 20`."""
+        """Format the line, such as `moves.txt:17: it has 19 parts, but a move has 20`."""
         return f"{self.file}:{self.line}: {self.reason}"
 
 
@@ -42,10 +42,10 @@ def read_log(
     Args:
         path: a text file, plain or compressed by gzip.
         on_bad: called for each bad line, which is skipped.
-        faults: returns the rows of further bad moves, each with the reason.
+        faults: returns the rows of moves that the caller considers bad, each with the reason.
 
     Raises:
-        LogError: the compressed data is damaged or cut short.
+        LogError: the compressed data is damaged or incomplete.
         OSError: the file cannot be read.
     """
     first = 0
@@ -61,12 +61,12 @@ def read_log(
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, decompressed, in blocks of about `BLOCK_BYTES`; each ends in a newline.
+    """Yield blocks of decompressed lines of about `BLOCK_BYTES`; every block ends in a newline.
 
     The rest of a line that is much longer than `LONGEST_LINE` is dropped.
 
     Raises:
-        LogError: the compressed data is damaged or cut short.
+        LogError: the compressed data is damaged or incomplete.
         OSError: the file cannot be read.
     """
     rest = b""
@@ -79,17 +79,13 @@ def line_blocks(path: Path) -> Iterator[bytes]:
                 if end:
                     yield content[:end]
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise LogError(f"{path}: damaged or cut short ({error})") from error
+            raise LogError(f"{path}: damaged or incomplete ({error})") from error
     if rest:
         yield rest + b"\n"
 
 
 def log_files(path: Path) -> list[Path]:
-    """Return the log files of a folder, by name; or the file itself.
-
-    Raises:
-        LogError: the path does not exist, or the folder contains no log.
-    """
+    """Return the log files of a folder, sorted by name; for a file, return the file itself."""
     if not path.is_dir():
         if not path.exists():
             raise LogError(f"there is no {path}")
@@ -101,7 +97,7 @@ def log_files(path: Path) -> list[Path]:
 
 
 def is_log(path: Path) -> bool:
-    """Return whether the name or the first bytes of a file are those of a play log."""
+    """Return whether the name or the first bytes of a file look like a play log."""
     return path.name.endswith(SUFFIXES) or _begins_with(path, _TEXT, _GZIP)
 
 
@@ -110,4 +106,4 @@ def _begins_with(path: Path, *starts: bytes) -> bool:
         with path.open("rb") as file:
             return file.read(2) in starts
     except OSError:
-        return False  # the reader explains why the file cannot be read
+        return False  # reading the file will explain why it cannot be read

@@ -1,6 +1,6 @@
-"""The text format of play logs: from lines to moves and back, many lines at a time.
+"""Converts lines of play logs to moves and back, many lines at a time.
 
-numpy parses well-formed lines, all tokens of a block at once. A malformed line is then parsed again by
+numpy parses all tokens of a block of well-formed lines at once. A malformed line is then parsed again by
 itself, to explain its fault.
 """
 
@@ -19,25 +19,26 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 
 LONGEST_LINE = 1000
-"""Maximum number of bytes of a line without its end. A move takes at most 56; a longer line with white space
-is not a log."""
+"""Maximum number of bytes of a line without its end. A move needs at most 56, so longer lines are not moves,
+even with additional white space."""
 
 _MARK, _BOARD, _COLON, _MOVE, _CELL, _TOKENS = 0, slice(1, 17), 17, 18, 19, 20
 _LARGEST = np.full(_TOKENS, LARGEST_EXPONENT, dtype=np.uint8)
 _LARGEST[[_MOVE, _CELL]] = 3, 15
 _GZIP_LEVEL = 3
-_SPACE, _ZERO, _NEWLINE = np.frombuffer(b" 0\n", dtype=np.uint8)  # bytes up to the space separate tokens
+# bytes up to the value of a space separate tokens
+_SPACE, _ZERO, _NEWLINE = np.frombuffer(b" 0\n", dtype=np.uint8)
 
 
 def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int, str]]]:
-    """Read whole lines.
+    """Parse complete lines.
 
     Args:
-        block: lines, each ended by a newline. Empty lines are numbered, but are neither moves nor bad.
+        block: lines, each ended by a newline. Empty lines are numbered, but are neither moves nor bad lines.
 
     Returns:
-        The moves of the good lines in their order; the numbers of these lines in the block `[N]`, from 0; the
-        numbers of the bad lines, each with its fault.
+        The moves of the good lines in their order; the numbers `[N]` of these lines in the block, from 0; the
+        number and the fault of each bad line.
     """
     content = np.frombuffer(block, dtype=np.uint8)
     starts, ends = _tokens(content)
@@ -64,7 +65,7 @@ def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int,
 
 
 def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the tokens start and where they end, exclusive."""
+    """Return the start of each token, and its end (exclusive)."""
     solid = content > _SPACE
     edges = np.flatnonzero(solid[1:] != solid[:-1]) + 1
     if len(solid) and solid[0]:
@@ -75,7 +76,7 @@ def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.i
 def _numbers(
     content: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Parse lines with 20 tokens as numbers `[L, 20]`, and return which lines are a move `[L]`."""
+    """Return the numbers `[L, 20]` of lines with 20 tokens, and whether each line is a move: `[L]`."""
     size = ends - starts
     # Bytes below "0" wrap around to large numbers.
     first, last = content[starts] - _ZERO, content[ends - 1] - _ZERO
@@ -89,7 +90,7 @@ def _numbers(
 
 
 def fault_of(line: bytes) -> str:
-    """Return the fault of a line without its newline; empty for a move."""
+    """Return the fault of a line without its newline; empty if the line is a move."""
     if len(line) > LONGEST_LINE:
         return f"it is longer than {LONGEST_LINE:,} bytes"
     tokens = "".join(chr(byte) if byte > _SPACE else " " for byte in line).split(" ")
@@ -97,9 +98,9 @@ def fault_of(line: bytes) -> str:
     if tokens and tokens[_MARK] != "r":
         return f"it begins with {tokens[_MARK][:20]!r}, not with 'r'"
     if len(tokens) != _TOKENS:
-        return f"it has {len(tokens)} parts, a move has {_TOKENS}"
+        return f"it has {len(tokens)} parts, but a move has {_TOKENS}"
     if tokens[_COLON] != ":":
-        return f"{tokens[_COLON][:20]!r} stands where the colon belongs, after 16 exponents"
+        return f"a colon must follow the 16 exponents, got {tokens[_COLON][:20]!r}"
     named = {number: f"exponent {number}" for number in range(1, 17)}
     for number, name in {**named, _MOVE: "the move", _CELL: "the new tile's cell"}.items():
         token, largest = tokens[number], int(_LARGEST[number])
@@ -108,8 +109,8 @@ def fault_of(line: bytes) -> str:
     return ""
 
 
-def written(moves: LoggedMoves) -> bytes:
-    """Return the lines of moves."""
+def format_moves(moves: LoggedMoves) -> bytes:
+    """Format moves as lines of a play log."""
     lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are removed below
     lines[:, 0] = ord("r")
     lines[:, 1:49] = _SHOWN[moves.boards].reshape(-1, 48)
@@ -123,7 +124,7 @@ def written(moves: LoggedMoves) -> bytes:
 
 @contextmanager
 def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
-    """Yield a function that appends moves to a log file, which appears after the block, without errors.
+    """Yield a function that appends moves to a log file, which appears when the block ends without error.
 
     The file is compressed if its name ends in `.gz`.
 
@@ -133,12 +134,12 @@ def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
     with whole_file(path) as partial, partial.open("wb") as raw:
         if path.suffix == ".gz":
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as zipped:
-                yield lambda moves: zipped.write(written(moves))
+                yield lambda moves: zipped.write(format_moves(moves))
         else:
-            yield lambda moves: raw.write(written(moves))
+            yield lambda moves: raw.write(format_moves(moves))
 
 
 _SHOWN: NDArray[np.uint8] = np.array(
     [list(f" {number}".encode().ljust(3, b"\0")) for number in range(LARGEST_EXPONENT + 1)], dtype=np.uint8
 )
-"""`[18, 3]`: each number after a space, padded with zeros."""
+"""`[18, 3]`: the text of each number after a space, padded with zero bytes."""

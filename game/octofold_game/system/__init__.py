@@ -1,1 +1,1 @@
-"""The machine below: files and processors."""
+"""Access to the machine: files and processors."""

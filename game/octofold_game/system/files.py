@@ -1,7 +1,7 @@
-"""Reads and writes files: writes are atomic; reads never wait, and their memory is limited.
+"""Reads and writes files: writes are atomic, and reads do not block and have limited memory.
 
-A file is written to a temporary file in the same folder, which is then renamed. A reader never sees half a
-file. A full disk or an interruption leaves the previous file in place.
+A file is written to a temporary file in the same folder, which is then renamed. So a reader never sees an
+incomplete file, and a full disk or an interruption leaves the previous file in place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_B
 
 
 def open_regular(path: Path, max_bytes: int) -> BufferedReader:
-    """Open a file for reading, or fail at once; a symbolic link is followed.
+    """Open a file for reading without waiting; a symbolic link is followed.
 
     Raises:
         OSError: the file cannot be opened, is a pipe, a device or a folder, or has more than `max_bytes`.
@@ -41,7 +41,7 @@ def open_regular(path: Path, max_bytes: int) -> BufferedReader:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Read the bytes of a file; raise the errors of `open_regular`."""
+    """Return the bytes of a file; the arguments and errors are those of `open_regular`."""
     with open_regular(path, max_bytes) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:  # the file has grown since it was opened
@@ -61,7 +61,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return why nothing can be written into a folder, which need not exist yet; None if it is writable."""
+    """Return the reason why a folder is not writable, even if it is missing; None if it is or can be made."""
     nearest = nearest_existing(folder)
     if not nearest.is_dir():
         return f"{nearest} is not a folder"
@@ -72,7 +72,7 @@ def why_not_writable(folder: Path) -> str | None:
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
 
-    After a power cut, the file may be empty or full of zeros, unless it is `durable`; this takes the time of
+    After a power cut, the file may be empty or full of zeros, unless it is `durable`, which takes the time of
     a write to the disk. Each writer has its own temporary path. The last of several writers wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
@@ -90,14 +90,14 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def appending(file: Path) -> Iterator[TextIO]:
-    """Open a text file to append UTF-8 text. Errors of the block that name no file get its name."""
+    """Open a text file to append UTF-8 text. The file's name is added to errors that name no file."""
     with naming(file), file.open("a", encoding="utf-8") as opened:
         yield opened
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name `path` to errors of the block that name no file, such as a full disk."""
+    """Add the name `path` to errors of the block that name no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -108,7 +108,7 @@ def naming(path: Path) -> Iterator[None]:
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
     """Add the name `file` to an error that names no file, or only the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
-    # An error without a number shows its text, and only if it has no file.
+    # An error without a number shows its text, but only if it has no file.
     if isinstance(error, OSError) and error.errno and error.filename in nameless:
         error.filename = str(file)
 

@@ -1,4 +1,4 @@
-"""This machine's processor: its name, and the cores that this process may use.
+"""Describes this machine's processor: its name, and the cores that this process may use.
 
 A container may use fewer cores than the machine has. Linux limits them by the affinity mask and by the CPU
 quota of a control group (cgroup v2).
@@ -21,17 +21,17 @@ def cpu_name(otherwise: str = "CPU", cpuinfo: Path = Path("/proc/cpuinfo")) -> s
 
 
 def usable_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = CGROUP) -> int:
-    """Return the number of usable whole cores, at least 1.
+    """Return the number of complete cores that this process may use, at least 1.
 
     A quota of 1.5 leaves half a core to other threads, such as those that receive and send. A thread that
-    computes on it would be stopped in the middle of its work.
+    computes on the half core would be stopped in the middle of its work.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(min(cores, _quota(membership, root))))
 
 
 def _quota(membership: Path, root: Path) -> float:
-    """Return the number of cores of the process's control groups; infinite without a quota."""
+    """Return the number of cores that the process's control groups allow; infinite without a quota."""
     try:
         lines = membership.read_text(encoding="utf-8").splitlines()
     except OSError:

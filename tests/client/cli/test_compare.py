@@ -150,7 +150,7 @@ def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_p
     assert "b version 1 is not better than a version 1. " in better.stdout
     assert compare(*sides[::-1], "--better-than", "0.5%").returncode == 0
     assert compare(*sides[::-1], "--better-than", "1%").returncode == 3
-    assert "a percentage from 0% on and below 100%" in wrong(*sides, "--better-than", "two")
+    assert "a percentage of at least 0% and below 100%" in wrong(*sides, "--better-than", "two")
 
 
 def test_a_league_shows_the_games_that_it_compares_and_no_others(

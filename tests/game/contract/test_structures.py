@@ -86,7 +86,7 @@ def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -
         ({}, "held.kind is missing"),
         ({"kind": "thick"}, "held.size is missing"),
         ({"kind": "thin", "sizes": [1, "x"]}, "held.sizes[1] is 'x', not a whole number"),
-        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; it must be at least 1"),
+        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; there must be at least 1"),
         ([], "held is a list, not an object"),
     ],
 )

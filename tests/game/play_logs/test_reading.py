@@ -59,8 +59,8 @@ def test_bad_lines_are_reported_with_file_line_and_reason(
     moves, bad = read(path)
     assert len(moves) == len(lines) - 2
     assert [str(line) for line in bad] == [
-        f"{path}:8: it has 3 parts, a move has 20",
-        f"{path}:{len(lines) - 1}: ',' stands where the colon belongs, after 16 exponents",
+        f"{path}:8: it has 3 parts, but a move has 20",
+        f"{path}:{len(lines) - 1}: a colon must follow the 16 exponents, got ','",
     ]
     checked, bad = read(path, check_rules=True)
     assert len(checked) == len(lines) - 3

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from octofold_game.episodes import Episode
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LoggedMoves
-from octofold_game.play_logs.text import LONGEST_LINE, fault_of, parse, written
+from octofold_game.play_logs.text import LONGEST_LINE, fault_of, format_moves, parse
 from support.logged_moves import moves_of
 
 PUBLISHED = b"r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15"
@@ -28,7 +28,7 @@ MOVES = st.tuples(
 @given(st.lists(MOVES, min_size=1, max_size=20))
 def test_moves_come_back_as_they_were_written(logged: list[tuple[list[int], int, int]]) -> None:
     boards, made, cells = zip(*logged, strict=True)
-    text = written(
+    text = format_moves(
         LoggedMoves(np.array(boards, np.uint8), np.array(made, np.uint8), np.array(cells, np.uint8))
     )
     moves, lines, bad = parse(text)
@@ -44,9 +44,9 @@ def test_moves_come_back_as_they_were_written(logged: list[tuple[list[int], int,
     ("line", "fault"),
     [
         (PUBLISHED.replace(b"r", b"x"), "it begins with 'x', not with 'r'"),
-        (PUBLISHED.replace(b" : 3 15", b""), "it has 17 parts, a move has 20"),
-        (PUBLISHED + b" 1", "it has 21 parts, a move has 20"),
-        (PUBLISHED.replace(b":", b";"), "';' stands where the colon belongs, after 16 exponents"),
+        (PUBLISHED.replace(b" : 3 15", b""), "it has 17 parts, but a move has 20"),
+        (PUBLISHED + b" 1", "it has 21 parts, but a move has 20"),
+        (PUBLISHED.replace(b":", b";"), "a colon must follow the 16 exponents, got ';'"),
         (PUBLISHED.replace(b"14", b"18"), "exponent 5 is '18', not a number from 0 to 17"),
         (PUBLISHED.replace(b"14", b"-1"), "exponent 5 is '-1', not a number from 0 to 17"),
         (PUBLISHED.replace(b"14", b"1x"), "exponent 5 is '1x', not a number from 0 to 17"),

@@ -142,7 +142,7 @@ def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found(
 
 @pytest.mark.parametrize("flag", ["--tune", "--max-boards"])
 def test_a_variable_or_a_key_that_is_gone_says_what_to_do_instead(flag: str, tmp_path: Path) -> None:
-    instead = f"is gone: {REMOVED['octofold-serve'][flag]}"
+    instead = f"was removed: {REMOVED['octofold-serve'][flag]}"
     name = flag.removeprefix("--")
     variable = f"OCTOFOLD_{name.upper().replace('-', '_')}"
     file = tmp_path / "old.toml"

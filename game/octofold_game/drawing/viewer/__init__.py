@@ -1,6 +1,6 @@
-"""Games in a browser: the board, its controls and the curve, as JavaScript modules and style sheets.
+"""A viewer of games in a browser: board, controls and curve, as JavaScript modules and style sheets.
 
-The page of `octofold-serve` serves these files, and the HTML report of the client contains them. So both draw
+The page of `octofold-serve` serves these files, and the HTML report of the client contains them, so both draw
 boards alike.
 """
 

@@ -1,4 +1,4 @@
-"""Combines JavaScript modules into one script, for a page in a file, which cannot load modules."""
+"""Combines JavaScript modules into one script, because a page opened from a file cannot load modules."""
 
 import posixpath
 import re
@@ -16,7 +16,7 @@ def in_one(modules: Mapping[str, str], entry: str) -> str:
     A module becomes a function that returns its exports. Comments on their own lines are removed.
 
     Raises:
-        ValueError: a module imports or exports in an unknown form, or imports itself through others.
+        ValueError: a module has an import or export of an unsupported form, or imports itself through others.
     """
     texts = _texts(modules, entry)
     for name, text in texts.items():
