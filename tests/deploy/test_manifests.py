@@ -45,7 +45,7 @@ WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
 
 @functools.cache
 def validator_of(kind: str, api_version: str) -> Any:
-    """Return a validator for a kind of manifest, like `kubernetes_validate` in strict mode, but read the
+    """Return a validator for a kind of manifest, like `kubernetes_validate` in strict mode, which reads the
     schemas once."""
     own = SCHEMAS / f"{kind.lower()}.json"
     if own.exists():

@@ -28,7 +28,7 @@ SHORT_GAMES = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 5}
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The games are kept below the working folder."""
+    """Change to a temporary folder, because games are kept below the working folder."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -53,7 +53,7 @@ def first(source: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def published(first: Path) -> None:
-    """Copy this repository to `models`, where the command looks."""
+    """Copy the repository of `first` to `models`, where the command looks."""
     shutil.copytree(first, "models")
 
 

@@ -103,7 +103,7 @@ def plain_minimax(board: Square, depth: int, win: int = 0) -> list[float]:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None:
-    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without a board at the limit
+    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without the board near the limit
     expected = [plain_minimax(board, depth) for board in chosen]
     np.testing.assert_allclose(MinimaxPlayer(depth=depth).action_values(chosen), expected, rtol=1e-9)
 

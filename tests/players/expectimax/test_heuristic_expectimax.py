@@ -135,7 +135,7 @@ def test_wrong_weights_are_named(weights: str) -> None:
 def test_values_match_the_program_on_crowded_boards(
     boards: Square, depth: int, cutoff: float, count: int
 ) -> None:
-    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board that could exceed 32768
+    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board near the limit
     found = HeuristicExpectimaxPlayer(depth, cutoff).action_values(chosen)
     expected = [by_his_program(board, depth, cutoff)[0] for board in chosen]
     np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -51,11 +51,11 @@ class Limits(NamedTuple):
     """Limits of a simple search."""
 
     least: float
-    "chance of a spawn"
+    """Minimum chance of a spawn."""
     enough: float
-    "worth of an afterstate"
+    """Value of an afterstate that ends the search."""
     lost: int
-    "worth of a lost game"
+    """Value of a lost game."""
 
 
 def plain_values(board: NDArray[np.uint8], depth: int) -> dict[int, int]:

@@ -12,7 +12,7 @@ from support.waiting import Process, wait_for
 GAMES = 12
 OPTIONS = ["--seed", "11", "--parallel", "8"]
 ENDLESS = [*OPTIONS, "--games", "1000000"]
-"""More games than any machine plays before a test interrupts them."""
+"""Options for more games than any machine plays before a test interrupts it."""
 
 
 def wait_for_games(folder: Path, process: Process) -> None:

@@ -48,7 +48,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_curves() -> Iterator[None]:
-    """Drawing takes as long as hundreds of updates, and every run draws whenever it saves."""
+    """Draw no curves, because every save would draw, which takes as long as hundreds of updates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "draw_curves", lambda *_: None)
         yield
