@@ -16,7 +16,7 @@ from pathlib import Path
 from google.rpc import status_pb2
 
 PACKAGE = Path(__file__).resolve().parent
-ROOT = PACKAGE.parent  # protoc derives Python import paths from paths below this folder
+ROOT = PACKAGE.parent  # protoc derives import paths from the paths of .proto files relative to this folder
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
 _DEFAULT = "from google.protobuf import descriptor_pool as _descriptor_pool"
 _OWN = "from octofold_proto.inference import POOL as _POOL"

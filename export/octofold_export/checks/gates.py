@@ -1,6 +1,6 @@
 """Checks graphs before publication: parity, equivariance, agreement and moves.
 
-Each check raises `GateError` with one line that names the first offending board.
+Each check raises `GateError` with one line that says what differs and, if possible, on which board first.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int
     for symmetry in VIEWS[symmetries][1:]:
         cells, moves = CELLS[symmetry], MOVES[symmetry]
         turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
-        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # index -1, game over, gives -1
+        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1, game over
         answers = Outputs(
             move_back[turned.move],
             turned.probabilities[:, moves],

@@ -35,8 +35,8 @@ _MOST_MOVES = 2_000_000
 """Maximum number of moves of all readings together, which take a small network some seconds. If too few moves
 are left for all readings, the best ones play first."""
 _MOST_PRODUCTS = 2.5e11
-"""Maximum number of moves multiplied by the number of weights. So a large network makes fewer moves, but at
-least `_FEWEST_MOVES`."""
+"""Maximum product of the number of moves and the number of weights. So a large network makes fewer moves, but
+at least `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
 """Number of games in a round after which play stops if no reading scores more than a fixed order of moves."""
@@ -110,7 +110,7 @@ class _Outcome:
 
     @cached_property
     def best(self) -> Reading | None:
-        """The only reading left, or the most usual one if all readings left scale the numbers alike."""
+        """The only reading left, or the most usual one if all readings left are alike; None otherwise."""
         found = [player.reading for player in self.left if player.reading is not None]
         is_clear = self.has_learned and all(found[0].is_like(reading) for reading in found)
         return found[0] if is_clear else None
@@ -188,7 +188,7 @@ def choose_reading(
 
 
 def summary(evidence: Evidence) -> str:
-    """Return the result of the games in one line, with doubts about it."""
+    """Return the result of the games in one line, with reasons to doubt the description."""
     others = [f"{score:,} with {name}" for name, score in list(evidence.others.items())[:_NAMED]]
     cut_short = ", which were cut short" if evidence.is_cut_short else ""
     doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []

@@ -160,8 +160,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reads: Reads
     answers: Answers
     largest_exponent: int
-    """Largest exponent that the network reads. Larger exponents are read as this one, and a tile with a
-    larger one ends the game."""
+    """Largest exponent that the network reads. Larger exponents are read as this one, and a game ends when a
+    move makes one."""
 
     def __post_init__(self) -> None:
         """Check the fields.

@@ -182,7 +182,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
     slid, rewards, outgrown = _line_tables(largest)
     limit = graph.constant("largest_exponent", np.array(largest, np.int32))
     known = graph.add("Min", [cells, limit], "known_cells")
-    numbering = np.zeros((16, 16), np.int32)  # [cell, line of any move]
+    numbering = np.zeros((16, 16), np.int32)  # [cell, line], for the four lines of each move
     for line, line_cells in enumerate(_LINES.reshape(16, 4)):
         numbering[line_cells, line] = (largest + 1) ** np.arange(4)
     lines = graph.add("MatMul", [known, graph.constant("line_numbering", numbering)], "lines")  # [N, 16]

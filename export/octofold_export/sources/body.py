@@ -24,7 +24,7 @@ from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
 _LOWEST_IR_VERSION = 4
-"""Lowest version of ONNX's file format that does not list constants among the inputs."""
+"""Lowest version of ONNX's file format in which constants need not be inputs."""
 _OWN_DOMAINS = ("", "ai.onnx")
 _FIXED = (
     "the graph works only for a fixed batch size; export the file with a free batch size, using "

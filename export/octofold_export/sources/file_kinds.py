@@ -35,7 +35,7 @@ _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
 def check_size(file: Path, size: int | None = None) -> None:
-    """Check that the weights in a file are not too large; `size` is their size if it is not that of the file.
+    """Check that the weights in a file are not too large; `size` is their size, by default that of the file.
 
     Raises:
         ExportError: the file is missing, or the weights are too large for a published model.

@@ -218,7 +218,7 @@ def _misfit(module: nn.Module, mappings: Sequence[tuple[str, Tensors]], content:
         if found is not None and not is_lazy(values) and found.shape != values.shape:
             return f"{name!r} must have the shape {list(values.shape)}, got {list(found.shape)}"
     foreign = _foreign(known, expected, keep)
-    return f"the module has no {foreign[0]!r}" if foreign else "the tensors do not fit the module"
+    return f"the module has no tensor {foreign[0]!r}" if foreign else "the tensors do not fit the module"
 
 
 def _quoted(name: str) -> str:

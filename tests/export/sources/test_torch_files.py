@@ -165,7 +165,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
             ["--module", "HERE:Linear", "--weights", "three.pt"],
             "'out.weight' must have the shape [4, 256], got [3, 256]",
         ),
-        (["--module", "HERE:Linear", "--weights", "more.pt"], "the module has no 'more'"),
+        (["--module", "HERE:Linear", "--weights", "more.pt"], "the module has no tensor 'more'"),
         (["--module", "HERE:Linear", "--weights", "other.pt"], "'out.weight' is missing"),
         (["--module", "HERE:Linear", "--weights", "nan.pt"], "not finite numbers"),
         (
