@@ -54,7 +54,8 @@ def reachable(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> 
 
 
 def _layers(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> dict[int, _Layer]:
-    """Return the boards that can follow some boards, by sum of tiles. A spawn raises it, a move keeps it."""
+    """Return the boards that can follow some boards, by sum of tiles. A spawn raises the sum; a move keeps
+    it."""
     layers: dict[int, _Layer] = {}
     found: defaultdict[int, list[NDArray[np.uint64]]] = defaultdict(list)
     _add(found, boards)
