@@ -197,10 +197,10 @@ class Config:
     )
     admin_tokens: File | None = option(
         None,
-        "file of bearer tokens that may load and unload models; with --tokens alone, no token may",
+        "file of bearer tokens whose callers may load and unload models; with --tokens alone, no caller may",
     )
     admin: bool = option(True, "allow clients to load and unload models")
-    reflection: bool = option(True, "describe the API to tools such as grpcurl")
+    reflection: bool = option(True, "serve gRPC reflection, which describes the API to tools such as grpcurl")
     log_format: Literal["text", "json"] = option(
         "text", "format of the log: text for people, or one JSON object per line", begins="Observation"
     )

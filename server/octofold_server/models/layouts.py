@@ -22,7 +22,7 @@ SEARCH_BATCH_SIZE = 1024
 """Maximum batch size of a player. The batcher makes smaller batches if boards take long."""
 
 SEARCH_LANES = 2
-"""Number of lanes of a player. While one sends answers, the other searches."""
+"""Number of lanes of a player. While one lane sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
 """Sufficient CPU seconds of a batch, by batch size. The overhead of a batch, about 0.1 ms, is small compared

@@ -177,7 +177,7 @@ class Models:
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def waiting(self) -> list[VersionStatus]:
-        """Return all players that wait for their first call to load them."""
+        """Return all players that are not loaded yet, because no call has asked for them."""
         return [status for status in self.index() if status.reason == ON_DEMAND]
 
     def loading(self) -> list[VersionStatus]:

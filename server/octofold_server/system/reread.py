@@ -64,7 +64,7 @@ class Reread(Generic[Content]):
 
     @property
     def content(self) -> Content:
-        """The last valid content."""
+        """The last valid content of the files."""
         return self._content
 
     def watch(self, seconds: float = LOOK_SECONDS) -> Self:

@@ -146,7 +146,7 @@ def _input_error(names: Sequence[str]) -> str:
 
 
 def with_parameters(request: Request, parameters: RequestParameters) -> Request:
-    """Return a request with the priority, the timeout and the search time of its parameters.
+    """Return a request with the priority, the timeout and the search time that the parameters give.
 
     Raises:
         InvalidRequest: the search time is not allowed.

@@ -71,7 +71,7 @@ export class Ratings {
       make(
         "p.note",
         {},
-        `Average score, with its 95% interval, over all games of the results above. A rank takes at least ${FEWEST} games; where intervals overlap, ` +
+        `Average score, with its 95% interval, over all games of the results above. A rank requires at least ${FEWEST} games; where intervals overlap, ` +
           "it is a range. “Published” is the average in the card of a model, which is from other games.",
       ),
     );
