@@ -55,7 +55,7 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return `numba.njit` as a decorator. If numba has no writable folder, another one or none is used."""
+    """Return `numba.njit` as a decorator. If numba cannot write its cache, another folder or none is used."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder

@@ -81,7 +81,7 @@ class Episodes:
         """
         if not 2 <= largest_exponent <= LARGEST_EXPONENT:
             raise ValueError(
-                f"the largest exponent must be in 2 to {LARGEST_EXPONENT}, got {largest_exponent}"
+                f"the largest exponent must be from 2 to {LARGEST_EXPONENT}, got {largest_exponent}"
             )
         self.largest_exponent = largest_exponent
         self._stream = SpawnStream(seed)

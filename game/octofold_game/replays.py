@@ -45,7 +45,7 @@ class ReplayInUse(ReplayError):
 
 
 class _TornReplayError(ReplayError):
-    """A file that ends within the record at byte `at`, or contains only zeros from a byte of it on.
+    """A file that ends within the record at byte `at`, or has only zeros from some byte of this record on.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -283,7 +283,7 @@ def _read_header(file: BinaryIO, path: Path) -> None:
         version = int.from_bytes(header[len(_MAGIC) :], "little")
         raise ReplayError(f"{path}: the replay format must be {_VERSION}, got {version}", offset=0)
     if FILE_HEADER.startswith(header.rstrip(b"\0")) and _only_zeros_from(file, 0, _HEADER.size):
-        raise _TornReplayError(f"{path}: only zeros follow, as after a power cut", 0)
+        raise _TornReplayError(f"{path}: only zeros within the file header, as after a power cut", 0)
     raise ReplayError(f"{path}: not a replay file", offset=0)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_game.errors import OctofoldError
 
 LARGEST_EXPONENT = 17
-"""Exponent of tile 131072, the largest possible: the last merges need a 4 in the last empty cell."""
+"""Exponent of tile 131072, the largest that a game can reach: it needs a 4 in the last empty cell."""
 
 MOVE_NAMES: Final = ("up", "right", "down", "left")
 
@@ -34,7 +34,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     An array that already has this shape, type and order is returned without a copy.
 
     Raises:
-        BoardError: the shape is wrong, the numbers are not integers, or an exponent is not in 0 to
+        BoardError: the shape is wrong, the numbers are not integers, or an exponent is outside 0 to
             `largest_exponent`; the error names the first such board and cell.
     """
     try:
@@ -48,7 +48,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     if array.size and (array.max() > largest_exponent or array.min() < 0):
         board, cell = divmod(int(((array < 0) | (array > largest_exponent)).argmax()), 16)
         raise BoardError(
-            f"board {board}, cell {cell}: exponent {array[board, cell]} is not in 0 to {largest_exponent}",
+            f"board {board}, cell {cell}: exponent {array[board, cell]} is outside 0 to {largest_exponent}",
             board,
             cell,
         )
@@ -142,7 +142,7 @@ def check_moves(moves: ArrayLike, count: int) -> NDArray[np.intp]:
         raise ValueError(f"moves must be integers, got {array.dtype}")
     bad = np.flatnonzero((array < 0) | (array > 3))
     if len(bad):
-        raise ValueError(f"move {array[bad[0]]} of board {bad[0]} is not in 0 to 3")
+        raise ValueError(f"move {array[bad[0]]} of board {bad[0]} is outside 0 to 3")
     return array.astype(np.intp)
 
 
@@ -181,7 +181,7 @@ def _sum_of_four(lines: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def _packed_to_front(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Move the tiles of `[M]` lines to the front, in order, without merging."""
-    for first in (2, 1, 0):  # the cells after it are packed already
+    for first in (2, 1, 0):  # the later cells are packed already
         before = np.uint32((1 << 8 * first) - 1)
         is_empty = lines >> 8 * first & 0xFF == 0
         lines = np.where(is_empty, lines & before | lines >> 8 & ~before, lines)

@@ -34,10 +34,10 @@ class SpawnStream:
         """Seed the generator.
 
         Raises:
-            ValueError: the seed is not in 0 to 2**64 - 1.
+            ValueError: the seed is outside 0 to 2**64 - 1.
         """
         if not 0 <= seed < 1 << 64:
-            raise ValueError(f"seed must be in 0 to 2**64 - 1, got {seed}")
+            raise ValueError(f"seed must be from 0 to 2**64 - 1, got {seed}")
         self.seed = seed
         self._state = _mixed(np.array([seed], dtype=np.uint64))
 

@@ -89,7 +89,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
 
 
 def all_positions(episodes: Sequence[Episode]) -> Positions:
-    """Return all positions before moves of each game, sorted by the games' indices."""
+    """Return the positions before all moves of each game, sorted by the games' indices."""
     return last_positions(episodes, max(map(len, episodes)))
 
 

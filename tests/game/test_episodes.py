@@ -125,7 +125,7 @@ def test_games_with_another_seed_or_limit_cannot_be_resumed(seed: int, largest: 
 
 @pytest.mark.parametrize("largest", [1, 18])
 def test_a_limit_that_no_game_can_have_is_refused(largest: int) -> None:
-    with pytest.raises(ValueError, match=f"the largest exponent must be in 2 to 17, got {largest}"):
+    with pytest.raises(ValueError, match=f"the largest exponent must be from 2 to 17, got {largest}"):
         Episodes(1, [0], largest)
 
 

@@ -196,7 +196,7 @@ def test_the_first_bad_cell_is_named(exponent: int, largest: int) -> None:
     boards = np.zeros((4, 16), np.int64)
     boards[2, 5] = boards[2, 9] = boards[3, 0] = exponent
     with pytest.raises(
-        BoardError, match=f"board 2, cell 5: exponent {exponent} is not in 0 to {largest}$"
+        BoardError, match=f"board 2, cell 5: exponent {exponent} is outside 0 to {largest}$"
     ) as error:
         check_boards(boards, largest)
     assert (error.value.board, error.value.cell) == (2, 5)
@@ -235,8 +235,8 @@ def test_malformed_boards_are_refused(boards: Any, message: str) -> None:
     ("moves", "message"),
     [
         ([0], r"shape \[2\], one for each board, got \[1\]"),
-        ([0, 4], "move 4 of board 1 is not in 0 to 3"),
-        ([-1, 0], "move -1 of board 0 is not in 0 to 3"),
+        ([0, 4], "move 4 of board 1 is outside 0 to 3"),
+        ([-1, 0], "move -1 of board 0 is outside 0 to 3"),
         ([0.0, 1.0], "integers, got float64"),
     ],
 )

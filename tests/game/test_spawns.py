@@ -62,7 +62,7 @@ def test_the_bits_of_a_spawn_do_not_depend_on_which_others_are_asked_for() -> No
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_of_more_than_64_bits_is_refused(seed: int) -> None:
-    with pytest.raises(ValueError, match=f"seed must be in .* got {seed}"):
+    with pytest.raises(ValueError, match=f"seed must be from .* got {seed}"):
         SpawnStream(seed)
 
 

@@ -1,6 +1,6 @@
-"""Compares two players by the same games: difference in score, answer to a question, and both in words.
+"""Compares two players by their games of the same seed and index, and describes the result in words.
 
-The games of the two players with the same index form a pair.
+The two games with the same index form a pair.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,8 @@ class Comparison:
     """95% confidence interval of the plain difference, second minus first. None for too few games, and if the
     results determined the number of games."""
     bets: Bets | None
-    """The bets of the sequential test. None for too few games, and in a league that is checked only once."""
+    """The bets of the sequential test. None for too few games, and for more than two players if the number of
+    games was fixed in advance."""
     bets_interval: Interval | None
     """95% confidence interval of the capped difference, second minus first, valid at any look."""
     stopped: bool = False
@@ -128,7 +129,7 @@ class Comparison:
 
     @property
     def shown(self) -> tuple[float, Interval | None]:
-        """The difference that decides, second minus first, and its interval: the capped one if `stopped`."""
+        """The difference that `clear` tests, second minus first, and its interval: capped if `stopped`."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
@@ -159,7 +160,7 @@ class Comparison:
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """Share of each player's games above the cap, and its 95% interval, by the player's name."""
+        """Share of each player's games above the cap, with its 95% interval, by the player's name."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -301,7 +302,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values; those that missing games leave unknown are null."""
+        """Return the content of a pair in `comparison.json`; figures without their games are null."""
         bets, finding, whole = self.bets, self.finding, not self.unfinished
         luck = self.first.luck if self.second.luck is not None else None
         values = {"values": luck and luck.values, "sha256": luck and luck.sha256}

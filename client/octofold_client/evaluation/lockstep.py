@@ -271,7 +271,7 @@ class _Table:
                 return answer
 
     def count_answer(self, server: _Server, boards: int) -> None:
-        """Note an answer of a server to this number of boards."""
+        """Count an answer of a server, and the boards in it."""
         server.answered += boards
         server.failures = 0
         self._last_answer = time.monotonic()

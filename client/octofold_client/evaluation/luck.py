@@ -2,12 +2,12 @@
 
     board --(move, reward)--> afterstate --(new tile)--> board ...
 
-A value function estimates how many points a game still brings from a board. The luck of a tile is the value
-of its board minus the mean value over all possible tiles. Its expected value is 0 for every player and every
-value function, because the tile is drawn after the move. So luck is a control variate: the score minus the
-luck has the same expected value as the score, and a much smaller variance if the values are good. This is the
-estimator of Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction Technique for
-Agent Evaluation in Imperfect Information Games" (AAAI 2018), applied to chance alone.
+A value function estimates how many points a player will still score from a board on. The luck of a tile is
+the value of its board minus the mean value over all possible tiles. Its expected value is 0 for every player
+and every value function, because the tile is drawn after the move. So luck is a control variate: the score
+minus the luck has the same expected value as the score, and a much smaller variance if the values are good.
+This is the estimator of Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction
+Technique for Agent Evaluation in Imperfect Information Games" (AAAI 2018), applied to chance alone.
 
 The sequential test needs adjusted scores in a known range (`sequential.py`). So a tile is left out if it, or
 another tile in its place, could bring the luck above the current score or outside a window around 0. This is
@@ -47,7 +47,7 @@ FEWEST = 20
 """Minimum number of games for an adjustment. Half of the games choose the coefficient of the other half."""
 FILE = "luck.npz"
 POINTS = "points"
-"""The only unit in which the values of a judge measure luck: that of scores."""
+"""The unit of scores. Luck can only be measured by a judge whose values are in points."""
 _POSITIONS_AT_ONCE = 1 << 13
 _GAMES_AT_ONCE = 256
 _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
@@ -83,7 +83,7 @@ class Luck:
 
     @property
     def max_increase(self) -> NDArray[np.float64]:
-        """`[K]`: the largest difference by which an adjusted score can exceed the score."""
+        """`[K]`: the largest amount by which an adjustment can raise a score."""
         return COEFFICIENTS * self.start * BAD_LUCK
 
     def allowed(self, scores: NDArray[np.float64], cap: float = np.inf) -> NDArray[np.bool_]:
@@ -142,7 +142,8 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
+    """Number of plain games divided by the number of adjusted games that give an interval of the same
+    width."""
 
     @property
     def note(self) -> str:
@@ -303,7 +304,7 @@ class LuckByMove(NamedTuple):
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """Yield for each move number the luck of the next tiles in all games that last so long, longest first."""
+    """Yield for each move number the luck of the next tiles in all games with this move, longest first."""
     waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
         waiting.append(tiles)

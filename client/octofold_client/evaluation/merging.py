@@ -119,7 +119,7 @@ def _check_together(parts: Sequence[_Part]) -> None:
     if len(parts) > 1 and first.conditions.anonymous:
         raise OtherEvaluation(
             f"{first} contains games of a player named {first.conditions.player}, but the other folders may "
-            "contain games of another one: give the player an attribute sha256 that identifies it"
+            "contain games of another player: give the player an attribute sha256 that identifies it"
         )
     for part in parts:
         if part.conditions != first.conditions:

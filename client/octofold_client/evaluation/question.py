@@ -21,7 +21,7 @@ class Finding:
     ratio_interval: Interval
     """Confidence interval of the ratio of the averages, second over first, valid at any look."""
     limit_error_rate: float
-    """Maximum probability of an error, for each of the two limits."""
+    """Maximum error probability of each limit of `ratio_interval`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The margins that are optimal for the lower and the upper limit, as in `Bets.ratio_limits`."""
+        """The argument `margins` of `Bets.ratio_limits` for this question."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 

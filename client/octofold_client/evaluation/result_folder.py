@@ -63,7 +63,7 @@ class Conditions:
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
-        """Return the conditions of a contender's games. `games` is their number (0: none) or a slice."""
+        """Return the conditions of a contender's games; `games` is their number (0: unknown) or a slice."""
         version = contender.version
         part, planned = (games, games.games) if isinstance(games, Slice) else (None, games or None)
         return cls(contender.model, version.version, version.precision, contender.sha256, seed, part, planned)
@@ -312,7 +312,7 @@ class KeptGames:
         """The games that the last run left unfinished."""
         self.planned = planned
         """The conditions with the number of planned games. The number is larger than this run asks for if the
-        folder has a larger evaluation, all of whose games are finished."""
+        folder contains a larger evaluation that is finished."""
         self._order = order
         self._writer = writer
         self._folder = folder
@@ -392,7 +392,7 @@ def check_writable(folder: Path) -> None:
 
 
 def existing(path: Path) -> Path:
-    """Return the path if it exists.
+    """Return the path, which must exist.
 
     Raises:
         EvaluationError: the path does not exist; the message suggests a similar name.

@@ -180,8 +180,8 @@ class Bets:
     before: tuple[Record, ...]
     """The sums over all games before each part of the games (`_parts`)."""
     worth: float | None = None
-    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width; None without
-    luck adjustment."""
+    """Number of plain games divided by the number of adjusted games that give an interval of the same width.
+    None without luck adjustment."""
 
     @classmethod
     def of(
@@ -310,7 +310,7 @@ class Bets:
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the learning gambler's stakes on more and on less, `[N]` each.
+        """Return the learning gambler's stakes on a higher and a lower score of the second player: `[N]`.
 
         `margins` are as for `ratio_limits`.
         """
@@ -357,7 +357,10 @@ def _fastest(
 
 
 def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
-    """Return by bisection the edge between `inside`, not rejected, and `outside`, which is never tested."""
+    """Return the edge between `inside`, which is not rejected, and `outside`, by bisection.
+
+    `outside` itself is never tested.
+    """
     for _ in range(_BISECTION_STEPS):
         middle = (outside + inside) / 2
         if middle in (outside, inside):

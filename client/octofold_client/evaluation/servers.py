@@ -130,7 +130,7 @@ class Servers:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """The models of the first server."""
+        """The models of the first server that answers."""
         return self._answering[0][1]
 
     def select(self, name: str = "", version: str = "") -> ServedModel:

@@ -32,7 +32,7 @@ class Slice:
         if self.of > self.games:
             raise UsageError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
         if self.games > _MOST_GAMES:
-            raise UsageError("the number of games must be at most 2**63")
+            raise UsageError("the number of games must be at most 2**63 - 1")
 
     @property
     def range(self) -> range:

@@ -30,7 +30,7 @@ ASSUMED = (
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One row of the table."""
+    """A row of the table: a figure with its interval."""
 
     label: str
     measured: str

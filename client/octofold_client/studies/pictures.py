@@ -38,7 +38,7 @@ from octofold_client.evaluation.summary import Summary, TileShare, column
 from octofold_client.studies.endings import QUARTERS, Analysis, Group, JudgeName
 
 Named = tuple[str, Evaluation, Summary]
-"""A finished evaluation, its name and its figures. All names in a picture differ."""
+"""The name, the content and the figures of a finished evaluation. All names in a picture differ."""
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
 _LONGEST_NAME = 34
@@ -113,7 +113,7 @@ def _scores(results: Sequence[Named], size: Size) -> Figure:
 
 
 def _marks(results: Sequence[Named]) -> list[Artist]:
-    """Return a legend for the lines and the band of `_mark_average`."""
+    """Return the legend entries for the lines and the band that `_mark_average` draws."""
     marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
     if any(summary.average_interval is not None for _, _, summary in results):
         marks.append(Patch(color=INK, alpha=_BAND_ALPHA, linewidth=0, label="its 95% interval"))
@@ -139,7 +139,7 @@ def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
 
 
 def _bin_width(span: float, games: int) -> float:
-    """Return a round number of points, small enough to show clusters and large enough for several games."""
+    """Return a round bin width in points: small enough to show clusters, large enough for several games."""
     bins = min(max(4 * np.sqrt(games), _BINS[0]), _BINS[1])
     power = 10.0 ** np.floor(np.log10(max(span / bins, 1.0)))
     return float(next(power * step for step in _NICE if power * step >= span / bins))

@@ -44,7 +44,8 @@ class Kind:
     """A kind of option values, with the parser of their text."""
 
     parse: Callable[[str], Any]
-    """Returns the value. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the error."""
+    """Returns the value of a text. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the
+    error."""
     allowed: str
     """Description of the allowed texts."""
     placeholder: str

@@ -31,7 +31,7 @@ Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 PlayedPrecision = Literal["fp32", "int8", "fp16", ""]
-"""Precision in which games were played; empty for a player instead of a graph."""
+"""Precision in which games were played; empty for a player without a graph."""
 
 CARD_FILE = "card.json"
 README_FILE = "README.md"
@@ -51,7 +51,7 @@ TRITON_FILE = "config.pbtxt"
 
 
 def tensor_file(name: str) -> str:
-    """Return the name of the file with tensor `name` of a graph, as raw little-endian float32."""
+    """Return the name of the file that contains tensor `name` of a graph, as raw little-endian float32."""
     return f"{name}.bin"
 
 
@@ -138,7 +138,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str | None = None
     """The suspected fault in one line; None if no other description plays better."""
     warning: str | None = None
-    """A doubt about the description in one line, although no other description plays better."""
+    """A doubt about the description in one line; None if the games confirm the description."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -203,7 +203,8 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     than: Count
     """The number of the earlier version."""
     margin: float
-    """The largest margin: according to the games, the average of this version is at most this share worse."""
+    """Non-inferiority margin that the games have shown: the average of this version is at most this share
+    worse."""
     games: Count
     """Number of games of each version. The first games only determine the cap."""
     cap: Count | None
@@ -214,12 +215,13 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     """The average of this version divided by that of the earlier version."""
     ratio_interval: Interval
     limit_error_rate: float
-    """Maximum probability of an error, for each limit of `ratio_interval`."""
+    """Maximum error probability of each limit of `ratio_interval`."""
     values: str | None = None
     """The value function for luck adjustment; None without adjustment."""
     values_sha256: str | None = None
     worth: float | None = None
-    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
+    """Number of plain games divided by the number of adjusted games that give an interval of the same
+    width."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,10 @@ def random_note(average: float, interval: Interval | None) -> str:
     """Return a warning if an average is not clearly above that of random moves; otherwise empty."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
-    return f"No evidence that it plays better than random moves, which score {RANDOM_AVERAGE:,} on average."
+    random_average = f"{RANDOM_AVERAGE:,}"
+    return (
+        f"No evidence that this player is better than random moves, which score {random_average} on average."
+    )
 
 
 class WithoutLuck(msgspec.Struct, frozen=True):
@@ -50,7 +53,8 @@ class WithoutLuck(msgspec.Struct, frozen=True):
     average: float
     interval: Interval | None
     worth: float
-    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
+    """Number of plain games divided by the number of adjusted games that give an interval of the same
+    width."""
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
@@ -66,7 +70,7 @@ class PlannedGames(msgspec.Struct, frozen=True):
     """The planned games, as in `conditions.json`."""
 
     games: Count | None = None
-    """Games 0 to `games` - 1 of the seed are planned; None in folders of older programs."""
+    """Number of planned games in all slices together; None in folders of older programs."""
     slice: GamesSlice | None = None
     """The slice to play; None for all games."""
 
@@ -167,7 +171,8 @@ class ScoreCap(msgspec.Struct, frozen=True):
     sha256: str | None = None
     """Digest of the value function, if it has one."""
     worth: float | None = None
-    """Ratio of the numbers of plain and of adjusted games that give intervals of the same width."""
+    """Number of plain games divided by the number of adjusted games that give an interval of the same
+    width."""
 
 
 class ComparedPair(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ def percents(axes: Axes) -> None:
 
 
 def label_of(name: str) -> str:
-    """Return a label for a legend. Legends skip labels that begin with an underscore, so it gets a space."""
+    """Return a label for a legend. A leading underscore gets a space before it, or legends skip the label."""
     return f" {name}" if name.startswith("_") else name
 
 

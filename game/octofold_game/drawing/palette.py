@@ -61,7 +61,7 @@ def series_color(number: int) -> str:
 
 
 def color_of(exponent: int, *, on_dark: bool = False) -> TileColor:
-    """Return the colors of the tile with this exponent, from 1. Larger tiles than the last have its color."""
+    """Return the colors of a tile by its exponent, from 1. Larger tiles have those of the last tile."""
     text, background, *dark = _TILES[min(exponent, len(_TILES)) - 1]
     return TileColor(*dark) if on_dark and dark else TileColor(text, background)
 

@@ -51,7 +51,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
         `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
-        tiles are those of the game that it starts, after the two starting tiles.
+        tiles are those of the game after its two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """
@@ -110,8 +110,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         if chosen is None:
             chosen = int(self.np_random.integers(1 << 63))
         options = options or {}
-        game = _whole(options.get("game", self._next_game if seed is None else 0))
-        board = _given_board(options["board"]) if "board" in options else None
+        game = _game_index(options.get("game", self._next_game if seed is None else 0))
+        board = _starting_board(options["board"]) if "board" in options else None
         episodes = Episodes(chosen, [game])  # check the ranges before any change
         if board is not None:
             episodes = Episodes(chosen)
@@ -130,7 +130,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Raises:
             ResetNeeded: no game is running.
-            InvalidAction: the action is not a whole number in 0 to 3.
+            InvalidAction: the action is not a whole number from 0 to 3.
         """
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("no game is running: call reset()")
@@ -139,7 +139,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         except TypeError:
             raise gymnasium.error.InvalidAction(f"action must be a whole number, got {action!r}") from None
         if not 0 <= chosen <= 3:
-            raise gymnasium.error.InvalidAction(f"action must be in 0 to 3, got {action}")
+            raise gymnasium.error.InvalidAction(f"action must be from 0 to 3, got {action}")
         if not self._legal[chosen]:
             return self._observation(), 0.0, False, False, self._info()
         before = self._score
@@ -191,7 +191,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         }
 
 
-def _whole(game: Any) -> int:
+def _game_index(game: Any) -> int:
     """Return the index of a game as an int; raise ValueError for other types. `Episodes` checks its range."""
     try:
         return index(game)
@@ -199,7 +199,7 @@ def _whole(game: Any) -> int:
         raise ValueError(f"game must be a whole number, got {game!r}") from None
 
 
-def _given_board(board: Any) -> NDArray[np.uint8]:
+def _starting_board(board: Any) -> NDArray[np.uint8]:
     """Return a board to start from, `[16]`.
 
     Raises:
@@ -212,7 +212,7 @@ def _given_board(board: Any) -> NDArray[np.uint8]:
         )
     if given.min() < 0 or given.max() > LARGEST_EXPONENT:
         raise ValueError(
-            f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, got "
+            f"a board must have exponents from 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, got "
             f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
         )
     found: NDArray[np.uint8] = given.reshape(16).astype(np.uint8)

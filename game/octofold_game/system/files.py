@@ -1,4 +1,4 @@
-"""Reads and writes files: writes are atomic, and reads do not block and have limited memory.
+"""Reads and writes files: writes are atomic, and reads neither block nor use unlimited memory.
 
 A file is written to a temporary file in the same folder, which is then renamed. So a reader never sees an
 incomplete file, and a full disk or an interruption leaves the previous file in place.
@@ -72,8 +72,8 @@ def why_not_writable(folder: Path) -> str | None:
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
 
-    After a power cut, the file may be empty or full of zeros, unless it is `durable`, which takes the time of
-    a write to the disk. Each writer has its own temporary path. The last of several writers wins.
+    After a power cut, the file may be empty or full of zeros, unless `durable` is set, which waits for the
+    disk. Each writer has its own temporary path. The last of several writers wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
@@ -108,7 +108,7 @@ def naming(path: Path) -> Iterator[None]:
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
     """Add the name `file` to an error that names no file, or only the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
-    # An error without a number shows its text, but only if it has no file.
+    # An error without a number shows its text only if it names no file, so it gets no name.
     if isinstance(error, OSError) and error.errno and error.filename in nameless:
         error.filename = str(file)
 

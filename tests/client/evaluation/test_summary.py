@@ -42,7 +42,7 @@ def test_a_player_that_is_not_better_than_random_moves_is_told_so(
     scores: tuple[int, ...], weak: bool
 ) -> None:
     games = [GameSummary(number, score, 128, 90, outgrown=False) for number, score in enumerate(scores)]
-    assert ("plays better than random moves, which score 1,095" in markdown(shown(games))) == weak
+    assert ("this player is better than random moves, which score 1,095" in markdown(shown(games))) == weak
 
 
 @pytest.mark.parametrize(

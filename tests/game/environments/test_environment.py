@@ -90,7 +90,7 @@ def test_a_game_starts_from_a_board_that_is_given() -> None:
     [
         ({"board": [1, 2, 3]}, r"must be \[4, 4\] or \[16\] whole numbers, got int64 of shape \[3\]"),
         ({"board": np.zeros((4, 4))}, "got float64 of shape"),
-        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents in 0 to 17, such as 11 for tile 2048, got 2048"),
+        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents from 0 to 17, such as 11 for tile 2048, got 2048"),
         ({"board": np.arange(1, 17)}, "must have a legal move"),
         ({"game": 3.7}, "must be a whole number"),
         ({"game": [1, 2]}, "must be a whole number"),
@@ -190,7 +190,7 @@ def test_wrong_calls_of_the_environment_are_refused_with_a_reason() -> None:
             env.step(action)  # type: ignore[arg-type]
     assert env.step(np.array(1))[1] >= 0  # type: ignore[arg-type]  # as agents give it
     for seed in (-1, 2**64):
-        with pytest.raises(ValueError, match="seed must be in 0 to"):
+        with pytest.raises(ValueError, match="seed must be from 0 to"):
             env.reset(seed=seed)
     with pytest.raises(
         ValueError, match="unknown render mode 'video'; allowed are None, ansi, rgb_array, human"

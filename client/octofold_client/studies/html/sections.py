@@ -42,8 +42,8 @@ CAPTIONS = {
     "luck": (
         "The luckiest and the unluckiest games",
         "The expected score of every game begins at the same value and ends at the score of the game. Luck "
-        "is the sum of its changes by new tiles, compared with all possible tiles. Moves cause the other "
-        "changes. "
+        "is the sum of the changes by new tiles, compared with the mean over all possible tiles. The other "
+        "changes are due to the moves. "
         "Triangles mark the luckiest (▲) and the unluckiest (▼) tile.",
     ),
     "endings": (
@@ -246,7 +246,7 @@ def _costly(move: CostlyMove, part: EvaluationPart, index: int, judge: JudgeName
     if any(episode.game == move.game for episode in part.games["With costly moves"]):
         to = {"data_game": f"game-{index}-{move.game}", "data_move": f"{move.move}"}
         link = make("button.link", link, type="button", data_better=f"{move.better}", **to)
-    said = f": the player moves {MOVE_NAMES[move.made]}, {judge.name} {MOVE_NAMES[move.better]}. "
+    said = f": the player moves {MOVE_NAMES[move.made]}, {judge.name} would move {MOVE_NAMES[move.better]}. "
     return make("li", link, f"{said}Cost: {move.cost:,.0f} {judge.unit}.")
 
 
