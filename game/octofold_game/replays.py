@@ -31,7 +31,7 @@ _VERSION = 1
 HEAD = struct.Struct("<IQQQB16s16s")
 """The head of a record: number of moves, game, seed, score, largest exponent, start and final board."""
 CHECKSUM = struct.Struct("<I")
-"""The checksum after the head, and after the moves."""
+"""The format of a checksum, which follows the head and the moves."""
 _READ_AT_ONCE = 1 << 20
 _CHECKED_AT_ONCE = 1 << 16
 _MOST = 2**63 - 1  # maximum index and score of a game, as in `Episodes`

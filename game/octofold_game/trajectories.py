@@ -111,7 +111,7 @@ class _Step(NamedTuple):
 
 
 def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
-    """Yield the moves of games by number. The games must be sorted by length, the longest first."""
+    """Yield the steps of all games, one for each move number. The games must be sorted, the longest first."""
     # Because of this order, the games that have not ended are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)

@@ -154,7 +154,7 @@ class Comparison:
 
     @property
     def won_interval(self) -> Interval:
-        """95% interval of `won_by_second`. Ties vary less than wins and losses, which makes it too wide."""
+        """95% interval of `won_by_second`, conservative because ties vary less than wins and losses."""
         games = len(self.first_scores)
         return share_interval(self.won_by_second * games, games)
 

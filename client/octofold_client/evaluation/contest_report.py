@@ -1,4 +1,4 @@
-"""The files of a comparison: `comparison.json` for programs and `comparison.md` for people."""
+"""Writes the files of a comparison: `comparison.json` for programs and `comparison.md` for people."""
 
 import json
 from collections.abc import Sequence

@@ -315,7 +315,7 @@ class _Table:
         return server.failures > 0 and now - server.failing_since >= self._retry_limits.timeout_seconds
 
     def result_of(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> PlayedBatch:
-        """Return the result of an answer to `group`."""
+        """Return the `PlayedBatch` of an answer to `group`."""
         boards = group.episodes.boards
         return PlayedBatch(
             moves=len(answered.moves),

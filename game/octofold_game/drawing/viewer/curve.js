@@ -94,7 +94,7 @@ export class Curve {
     context.fillRect(x(this._at) - 1, TOP - 4, 2, plot.floor - TOP + 4);
   }
 
-  /** The plotted values: expected score, chance of success, or without full values the score so far. */
+  /** The plotted values: expected score or chance of success; without values, the score so far. */
   _worth() {
     const known = this._verdicts.filter(() => true); // without gaps
     const whole = known.filter(({ value }) => value !== null);

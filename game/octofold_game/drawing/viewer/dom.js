@@ -38,7 +38,7 @@ export function announce(text) {
 /** Whether the user prefers reduced motion. */
 export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The time that many seconds ago, for people: 2026-05-17 08:30. */
+/** The time some seconds ago, for people: 2026-05-17 08:30. */
 export const when = (age) => new Date(Date.now() - age * 1000).toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "short" });
 
 /** A number for people: 12,345. */

@@ -96,7 +96,7 @@ export class ReplayReader {
  *
  * @param {number[]} start the first board
  * @param {{move: number, cell: number, exponent: number}[]} moves
- * @returns {{boards: number[][], scores: number[]}} one more than there are moves
+ * @returns {{boards: number[][], scores: number[]}} one position before each move, and the last one
  * @throws {Error} a move breaks the rules
  */
 export function positions(start, moves) {

@@ -11,7 +11,7 @@ const LEAST = 1e-38; // smallest probability of float32
 /**
  * @typedef {object} Scale the unit of a model's costs
  * @property {string} unit
- * @property {number} ceiling the largest cost that it can tell; a move may cost more
+ * @property {number} ceiling the largest cost that can be determined; a move may cost more
  */
 
 /**
@@ -49,7 +49,7 @@ export function worthOf(model, answer) {
   if (!scale || answer.move < 0) return null;
   if (answer.values) {
     const values = answer.values.map((value, move) => (answer.legal[move] ? (value ?? -Infinity) : -Infinity));
-    return values.some(Number.isFinite) ? { scale, values, isWhole: true } : null; // a table gives a move alone
+    return values.some(Number.isFinite) ? { scale, values, isWhole: true } : null; // a table gives only a move
   }
   if (!model.temperature) return null;
   const best = Math.log(Math.max(...answer.probabilities));
@@ -63,7 +63,7 @@ export function worthOf(model, answer) {
 export const costOf = ({ values }, move) => Math.max(0, Math.max(...values) - values[move]);
 
 /**
- * The cost from which on a move is a mistake.
+ * The minimum cost of a mistake.
  *
  * @param {{scale: Scale, values: number[], isWhole: boolean}} worth
  * @param {number} score of the board
