@@ -31,6 +31,7 @@ from octofold_proto.status import CODES
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
+from octofold_server.backends.backend import Moves
 from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
@@ -99,9 +100,23 @@ class AcceptedCall(Call):
     has_slot: bool
     """Whether it counts as a call in progress until it ends."""
 
-    def cancel(self) -> None:
-        """Cancel the call, because the caller has left; no effect on a finished call."""
-        self.served.batcher.cancel(self)
+    def cancel(self, caller: object = None) -> None:
+        """Cancel the call, because the caller has left; no effect on a finished call.
+
+        Args:
+            caller: the caller that has left, if it is a joined call.
+        """
+        self.served.batcher.cancel(self, caller)
+
+    @property
+    def size(self) -> int:
+        """Number of callers."""
+        return 1 if self.callers is None else len(self.callers)
+
+    @property
+    def moves_by_caller(self) -> list[Moves]:
+        """The answer for each caller."""
+        return [self.answer.moves] if self.callers is None else self.answer.moves.each()
 
     @staticmethod
     def have_ended(calls: Sequence[AcceptedCall]) -> None:
@@ -338,6 +353,53 @@ class Admission:
                 self.give_slots(1)
             raise
 
+    def accept_joined(
+        self,
+        request: Request,
+        when_answered: WhenAnswered,
+        callers: list[Any],
+        deadlines: Sequence[float],
+    ) -> AcceptedCall | None:
+        """Check a request with one board of each of several calls, and return one call for `queue`.
+
+        Each caller counts as a call in progress.
+
+        Args:
+            request: the request.
+            when_answered: as in `accept`; it gets calls with some of the callers.
+            callers: what to keep of each call.
+            deadlines: the deadlines of the calls, times of `time.monotonic`.
+
+        Returns:
+            None if `accept` must check the calls one by one: some may be refused, or answered by a search.
+        """
+        try:
+            served = self._served(request)
+            boards, outputs = self._checked(request, served)
+        except OctofoldError:
+            return None
+        if self.tracing is not None or not served.batcher.joins:
+            return None
+        with self._lock:
+            if self.refusal or self._calls + len(callers) > self.limits.calls:
+                return None
+            self._calls += len(callers)
+        return AcceptedCall(
+            boards,
+            min(deadlines),
+            request.priority,
+            outputs,
+            callers=callers,
+            deadlines=deadlines,
+            admission=self,
+            request=request,
+            served=served,
+            when_answered=when_answered,
+            context=None,
+            headers=(),
+            has_slot=True,
+        )
+
     def queue(self, calls: Sequence[AcceptedCall]) -> None:
         """Queue calls that arrived together; a call that finds no room ends with an error."""
         for call, error in self._queue(calls):
@@ -352,9 +414,14 @@ class Admission:
                 assert isinstance(call, AcceptedCall)
                 try:
                     # Another version may have taken over since the lookup.
-                    if isinstance(error, Unavailable) and (newer := self._served(call.request)) is not served:
+                    if (
+                        isinstance(error, Unavailable)
+                        and (newer := self._served(call.request)) is not served
+                        and (call.callers is None or newer.batcher.joins)
+                    ):
                         call.served = newer
-                        call.boards, call.outputs = self._checked(call.request, newer)
+                        request = call.request._replace(boards=call.boards)
+                        call.boards, call.outputs = self._checked(request, newer)
                         all_refused += self._queue([call])
                         continue
                 except OctofoldError as of_newer:
@@ -408,12 +475,13 @@ class Admission:
 
     def count_ends(self, calls: Sequence[AcceptedCall]) -> None:
         """Count calls that have ended: release their slots, record failures and traces."""
-        if slots := [call.has_slot for call in calls].count(True):
+        if slots := sum(call.size for call in calls if call.has_slot):
             self.give_slots(slots)
         for call in calls:
             if call.error is not None:
                 seconds = time.monotonic() - call.submitted
-                call.served.statistics.record_failure(code_name(call.error), seconds)
+                for _ in range(call.size):
+                    call.served.statistics.record_failure(code_name(call.error), seconds)
             if self.tracing is not None:
                 headers = {name: str(value) for name, value in call.headers if name in TRACE_HEADERS}
                 served = call.served

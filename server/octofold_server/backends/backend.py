@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -67,6 +68,11 @@ class Moves(NamedTuple):
         if all(output is None for output in self[1:]):  # most calls
             return Moves(self.moves[start:stop])
         return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
+
+    def each(self) -> list[Moves]:
+        """Return the answer for each board, as views."""
+        outputs = (repeat(None) if output is None else output[:, np.newaxis] for output in self)
+        return [Moves(*one) for one in zip(*outputs, strict=False)]
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:

@@ -34,7 +34,8 @@ BULK_PATIENCE = 7
 """Maximum consecutive batches of interactive calls while bulk calls wait: bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
-"""Maximum time of the rest of a call that one lane takes whole, instead of dividing it among the lanes."""
+"""Maximum time of waiting boards that one lane takes, instead of dividing them among the lanes: each batch
+has a cost of its own."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
@@ -84,6 +85,10 @@ class Batcher:
     for them. When the turn of a search ends, its remaining boards go back into the queue.
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
+
+    A joined call has one board of each of its callers, which end one by one: when a batch has answered their
+    boards, when they leave, or at their own deadlines. `Call.separate` makes a call for those that end
+    together.
 
     `Call.have_ended` runs on the lane that answered the calls, on the thread of `cancel`, or on the thread
     that watches the deadlines.
@@ -149,9 +154,15 @@ class Batcher:
             thread.start()
 
     @property
+    def joins(self) -> bool:
+        """Whether it takes joined calls: searches divide the time of a batch among its calls."""
+        return self._budgets is None
+
+    @property
     def waiting_calls(self) -> int:
-        """Number of calls with boards that no batch has taken yet."""
-        return sum(len(level.calls) for level in self._levels)
+        """Number of callers with boards that no batch has taken yet."""
+        with self._lock:
+            return sum(call.waiting_callers for level in self._levels for call in level.calls)
 
     @property
     def waiting(self) -> int:
@@ -189,6 +200,10 @@ class Batcher:
                     continue
                 level.add(call)
                 levels.add(level)
+                if (excess := level.boards - self._queue_capacity) > 0:  # of a joined call
+                    callers = len(call.boards)
+                    without_room = self._separate(call, range(callers - excess, callers))
+                    refused.append((without_room, self._full(level, excess)))
                 if call.deadline != math.inf and self._deadlines.add(call):
                     self._sooner.notify()
             for level in levels:
@@ -199,31 +214,48 @@ class Batcher:
         size = len(call.boards)
         if self._closed:
             return Unavailable("the model is being unloaded")
-        if level.boards + size > self._queue_capacity:
-            return QueueFull(
-                f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
-                f"no room for {size} more",
-                max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
-            )
-        if size > WHOLE_BOARDS:
+        if level.boards + (size if call.callers is None else 1) > self._queue_capacity:
+            return self._full(level, size)
+        if call.callers is not None:
+            call.longest_turn = call.turn = size
+        elif size > WHOLE_BOARDS:
             call.longest_turn = call.turn = self._longest_turn
         if self._budgets is not None and level is self._long:
             return self._budgets.refusal(call, level.calls)
         return None
 
-    def cancel(self, call: Call) -> None:
+    def _full(self, level: _Level, size: int) -> QueueFull:
+        return QueueFull(
+            f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
+            f"no room for {size} more",
+            max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
+        )
+
+    def cancel(self, call: Call, caller: object = None) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
 
         A call that is canceled just before its deadline ends with DeadlinePassed: `Call.is_nearly_late` gives
         the reason.
+
+        Args:
+            call: the call.
+            caller: the caller of a joined call that leaves it.
         """
-        if call.done:
-            return
-        late = call.is_nearly_late(time.monotonic())
         with self._lock:
-            ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
-        if ended:
-            call.have_ended([call])
+            ended = self._leave(call, caller, time.monotonic())
+        if ended is not None:
+            ended.have_ended([ended])
+
+    def _leave(self, call: Call, caller: object, now: float) -> Call | None:
+        """Return the call that has ended, if any."""
+        if call.callers is None:
+            late = call.is_nearly_late(now, call.deadline)
+            return self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
+        if call.done or caller not in call.callers:
+            return None
+        index = call.callers.index(caller)
+        late = call.is_nearly_late(now, call.deadlines[index])
+        return self._separate(call, [index], DeadlinePassed(TOO_LATE) if late else CancelledError())
 
     def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
         """Refuse new calls, and return at once.
@@ -248,7 +280,7 @@ class Batcher:
                     break
                 now = time.monotonic()
                 expired = self._deadlines.take_expired(now)
-                late = [call for call in expired if self._finish(call, DeadlinePassed(TOO_LATE))]
+                late = list(filter(None, [self._expire(call, now) for call in expired]))
                 del expired
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
@@ -313,6 +345,8 @@ class Batcher:
         A lane that took all boards would leave the others idle. A search uses all cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
+        if waiting * pace <= WHOLE_SECONDS:
+            return waiting
         lefts = [max(0.0, taken - (now - begun) / pace) for taken, begun in self._in_batches.values()]
         lanes, boards = self.lanes, waiting + sum(lefts)
         for left in sorted(lefts, reverse=True):
@@ -338,8 +372,8 @@ class Batcher:
         while room and level.calls:
             call = next(iter(level.calls))
             if call.deadline <= now:
-                self._finish(call, DeadlinePassed(TOO_LATE))
-                late.append(call)
+                if ended := self._expire(call, now):
+                    late.append(ended)
                 continue
             if self._budgets is not None:
                 others = [each.call for each in batch[:1]]
@@ -348,7 +382,7 @@ class Batcher:
                     break
             left = len(call.boards) - call.taken
             count = min(room, left, call.turn)
-            if count < left and self._fits_whole(left, batch, alone=len(level.calls) == 1):
+            if count < left and call.callers is None and self._fits_whole(left, batch, len(level.calls) == 1):
                 count = left
             start = call.taken
             if batch and batch[-1].call is call:
@@ -368,7 +402,7 @@ class Batcher:
                 level.calls.move_to_end(call)
         return room
 
-    def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
+    def _fits_whole(self, left: int, batch: list[_Slice], alone: bool) -> bool:
         """Return whether a batch takes the whole rest of a call; dividing a small rest costs too much."""
         if self._budgets is not None:  # they divide a search
             return False
@@ -397,7 +431,7 @@ class Batcher:
         except Exception:  # any exception of a backend fails this batch and no other
             error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:
-                return [call for call, _, _ in batch if self._finish(call, error)]
+                return list(filter(None, [self._fail(each, error) for each in batch]))
         ended = time.monotonic()
         seconds = ended - started
         what = Batch(len(moves.moves), taken, started, ended)
@@ -409,6 +443,10 @@ class Batcher:
             for call, start, stop in batch:
                 last = min(first + stop - start, what.boards)
                 rows = moves if len(batch) == 1 else moves.rows(first, last)
+                if call.callers is not None:
+                    answered += self._answer_callers(call, start, rows, what)
+                    first = last
+                    continue
                 if not (call.parts and call.parts[-1].batch is what):
                     call.inference_seconds += seconds
                 if last > first:
@@ -496,10 +534,10 @@ class Batcher:
         else:
             self._changed.notify()
 
-    def _finish(self, call: Call, error: Exception | None = None) -> bool:
-        """Mark a call as ended; return whether it was open, so that the caller must notify it."""
+    def _finish(self, call: Call, error: Exception) -> Call | None:
+        """Mark a call as ended; return it if it was open, so that the caller must notify it."""
         if call.done:
-            return False
+            return None
         call.done = True
         call.error = error
         if self._budgets is not None:
@@ -510,7 +548,51 @@ class Batcher:
             level.calls.pop(call, None)
             level.boards -= left
             call.taken += left
-        return True
+        return call
+
+    def _expire(self, call: Call, now: float) -> Call | None:
+        """End the callers whose deadline has passed; return the call that has ended, if any."""
+        error = DeadlinePassed(TOO_LATE)
+        if call.callers is None:
+            return self._finish(call, error)
+        waiting = call.open_callers(0, len(call.callers))
+        late = [index for index in waiting if call.deadlines[index] <= now]
+        later = [call.deadlines[index] for index in waiting if call.deadlines[index] > now]
+        call.deadline = min(later, default=math.inf)
+        if call.deadline != math.inf:
+            self._deadlines.add(call)
+        return self._separate(call, late, error) if late else None
+
+    def _fail(self, failed: _Slice, error: Exception) -> Call | None:
+        """End the callers of a batch that has failed; return the call that has ended, if any."""
+        call, start, stop = failed
+        if call.callers is None:
+            return self._finish(call, error)
+        failing = call.open_callers(start, stop)
+        return self._separate(call, failing, error) if failing else None
+
+    def _answer_callers(self, call: Call, start: int, moves: Moves, batch: Batch) -> list[Call]:
+        """End the callers of a joined call whose boards a batch has answered; return a call for them."""
+        answering = call.open_callers(start, start + len(moves.moves))
+        if not answering:
+            return []
+        if len(answering) < len(moves.moves):
+            moves = Moves.join([moves.rows(index - start, index - start + 1) for index in answering])
+        answered = self._separate(call, answering)
+        answered.parts = [Part(0, moves, batch)]
+        answered.queue_seconds = batch.taken - call.submitted
+        answered.inference_seconds = batch.ended - batch.started
+        return [answered]
+
+    def _separate(self, call: Call, indices: Sequence[int], error: Exception | None = None) -> Call:
+        """End callers of a joined call; return a call for them."""
+        level, waiting = self._level_of(call), len(call.boards) - call.taken
+        ended = call.separate(indices, error)
+        left = 0 if call.done else len(call.boards) - call.taken
+        level.boards -= waiting - left
+        if not left:
+            level.calls.pop(call, None)
+        return ended
 
 
 def _notify(ended: list[Call]) -> None:

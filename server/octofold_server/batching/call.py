@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,11 @@ class Call:
     """The outputs that the call asks for in addition to moves."""
     search_seconds: float = math.inf
     """Seconds of search for each board; infinity leaves the time to the player's options."""
+    callers: list[Any] | None = None
+    """The callers of a joined call, one for each board, or None for one that has left while its board runs.
+    None for a call of one caller."""
+    deadlines: Sequence[float] = ()
+    """The deadlines of the callers of a joined call; `deadline` is at most the earliest one."""
     submitted: float = field(default_factory=time.monotonic, init=False)
     """When the call was made, a time of `time.monotonic`."""
     taken: int = field(default=0, init=False)
@@ -99,7 +105,43 @@ class Call:
         without a lock. An override must return soon, and raise nothing.
         """
 
-    def is_nearly_late(self, now: float) -> bool:
+    @property
+    def waiting_callers(self) -> int:
+        """Number of callers with boards that no batch has taken yet."""
+        return 1 if self.callers is None else len(self.boards) - self.taken
+
+    def open_callers(self, start: int, stop: int) -> list[int]:
+        """Return the indices from `start` to `stop` of callers of a joined call that have not ended."""
+        assert self.callers is not None
+        return [] if self.done else [at for at in range(start, stop) if self.callers[at] is not None]
+
+    def separate(self, indices: Sequence[int], error: Exception | None = None) -> Self:
+        """End callers of a joined call; return a finished call of these callers and their boards.
+
+        Their boards leave this call, unless a batch has taken them.
+
+        Args:
+            indices: indices of the callers, in order.
+            error: the reason why they get no answer; None if they get one.
+        """
+        assert self.callers is not None
+        ended = self if len(indices) == len(self.callers) else copy.copy(self)
+        ended.done, ended.error = True, error
+        if ended is self:
+            return self
+        ended.callers = [self.callers[index] for index in indices]
+        ended.boards = self.boards[indices]
+        for index in indices:
+            self.callers[index] = None
+        if indices[-1] >= self.taken:
+            kept = [*range(self.taken), *self.open_callers(self.taken, len(self.callers))]
+            self.boards = self.boards[kept]
+            self.callers = [self.callers[index] for index in kept]
+            self.deadlines = [self.deadlines[index] for index in kept]
+        self.done = all(caller is None for caller in self.callers)
+        return ended
+
+    def is_nearly_late(self, now: float, deadline: float) -> bool:
         """Return whether a caller that leaves now has reached its deadline.
 
         The caller reaches the deadline before the server does: the message took time to arrive, and gRPC
@@ -107,6 +149,7 @@ class Call:
 
         Args:
             now: a time of `time.monotonic`.
+            deadline: the deadline of the caller.
         """
-        tolerance = 0.02 + 0.01 * (self.deadline - self.submitted)
-        return self.deadline != math.inf and self.deadline <= now + tolerance
+        tolerance = 0.02 + 0.01 * (deadline - self.submitted)
+        return deadline != math.inf and deadline <= now + tolerance

@@ -90,14 +90,15 @@ class ModelStatistics:
             self._batches[batch.boards] = (count + 1, seconds + (batch.ended - batch.started))
             self._last_inference = now
             for call in answered:
+                calls = 1 if call.callers is None else len(call.callers)
                 total_s, queue_s = batch.ended - call.submitted, call.queue_seconds
                 # Batches of one call may overlap on several lanes; the caller waits only once.
                 inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
                 self._boards += len(call.boards)
-                self._inference_seconds += inference_s
-                self._overhead_seconds += max(0.0, total_s - queue_s - inference_s)
-                self._queue.add(queue_s)
-                self._calls.add(total_s)
+                self._inference_seconds += calls * inference_s
+                self._overhead_seconds += calls * max(0.0, total_s - queue_s - inference_s)
+                self._queue.add(queue_s, calls)
+                self._calls.add(total_s, calls)
 
     def record_failure(self, code: str, total_s: float = 0.0) -> None:
         """Record a failed call.
@@ -146,10 +147,10 @@ class _Times:
         self.counts = [0] * (len(SECONDS_BOUNDS) + 1)
         self.sum = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count an observation."""
-        self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += 1
-        self.sum += seconds
+    def add(self, seconds: float, count: int) -> None:
+        """Count equal observations."""
+        self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += count
+        self.sum += count * seconds
 
     def histogram(self) -> BucketHistogram:
         """Return a copy of the observations so far."""

@@ -40,6 +40,10 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
     """A codec for the messages of a stream."""
 
+    def reply(self, message: AnyMessage, call: AcceptedCall, /) -> bytes:
+        """Make the reply to a message whose call has an answer."""
+        ...
+
     def refusal(self, message: AnyMessage, error: Exception, stream_id: str, /) -> bytes:
         """Make the reply to a message that failed."""
         ...

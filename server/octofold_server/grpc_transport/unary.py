@@ -10,10 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest, QueueFull
+from octofold_proto.messages import CELLS
 from octofold_proto.status import DETAILS_KEY
 from octofold_proto.wire import SHORT_BYTES, parse
 
@@ -42,9 +45,12 @@ Take = Callable[[Sequence[Arrived]], None]
 TakeOne = Callable[[Rpc, bytes], None]
 """Takes one call and its only message, as `Take` does."""
 
+_Decoded = tuple[tuple[Rpc, AnyMessage], Request]
+"""A call with its message, and the request in the message."""
+
 
 class Codec(Protocol[AnyMessage]):
-    """Reads the messages of one method and writes its replies.
+    """Reads the messages of one method.
 
     Attributes:
         name: name of the method, without its service.
@@ -66,8 +72,17 @@ class Codec(Protocol[AnyMessage]):
         """Return the request id in the message; empty if there is none."""
         ...
 
-    def reply(self, message: AnyMessage, call: AcceptedCall, /) -> bytes:
-        """Make the reply to a message whose call has an answer."""
+
+class UnaryCodec(Codec[AnyMessage], Protocol[AnyMessage]):
+    """Also writes the replies of a method with one reply."""
+
+    def replies(self, messages: Sequence[AnyMessage], call: AcceptedCall, /) -> list[bytes]:
+        """Make the reply to each caller of an answered call.
+
+        Args:
+            messages: the messages of the callers.
+            call: the call.
+        """
         ...
 
 
@@ -77,17 +92,21 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
+        joins: whether calls that arrive together are joined if each has one board and they ask for the same.
     """
 
-    def __init__(self, admission: Admission, codec: Codec[AnyMessage]) -> None:
+    def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:
         self._admission = admission
         self._codec = codec
+        self._joins = joins
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
-        admission, codec, when_answered = self._admission, self._codec, self._when_answered
+        admission, codec = self._admission, self._codec
+        joins = self._joins and len(arrived) > 1
         calls = []
+        alike: dict[tuple[object, ...], list[_Decoded[AnyMessage]]] = {}
         for rpc, received in arrived:
             message = None
             try:
@@ -97,33 +116,71 @@ class UnaryCalls(Generic[AnyMessage]):
                 except InvalidRequest as error:
                     admission.refusals.add(code_name(error))
                     raise
-                call = admission.accept(
-                    request,
-                    when_answered,
-                    rpc.deadline,
-                    rpc.metadata,
-                    context=(rpc, message),
-                    takes_slot=True,
-                )
             except Exception as error:
                 self._fail(rpc, message, error)
+                continue
+            decoded = (rpc, message), request
+            if joins and not isinstance(request.boards, str) and request.boards.nbytes == CELLS:
+                alike.setdefault((*request[:2], *request[3:]), []).append(decoded)
             else:
-                rpc.on_left = call.cancel
-                calls.append(call)
+                calls += self._accept(decoded)
+        for together in alike.values():
+            calls += self._join(together) or [call for one in together for call in self._accept(one)]
         admission.queue(calls)
 
+    def _join(self, together: Sequence[_Decoded[AnyMessage]]) -> list[AcceptedCall]:
+        """Join calls that ask for the same; return nothing if they must be accepted one by one."""
+        if len(together) == 1:
+            return []
+        callers = [caller for caller, _ in together]
+        request = together[0][1]._replace(boards=np.concatenate([request.boards for _, request in together]))
+        deadlines = [rpc.deadline for rpc, _ in callers]
+        call = self._admission.accept_joined(request, self._when_answered, callers, deadlines)
+        if call is None:
+            return []
+        for caller in callers:
+            caller[0].on_left = partial(call.cancel, caller)
+        return [call]
+
+    def _accept(self, decoded: _Decoded[AnyMessage]) -> list[AcceptedCall]:
+        (rpc, message), request = decoded
+        try:
+            call = self._admission.accept(
+                request,
+                self._when_answered,
+                rpc.deadline,
+                rpc.metadata,
+                context=(rpc, message),
+                takes_slot=True,
+            )
+        except Exception as error:
+            self._fail(rpc, message, error)
+            return []
+        rpc.on_left = call.cancel
+        return [call]
+
     def _answer(self, calls: Sequence[AcceptedCall]) -> None:
-        codec = self._codec
         for call in calls:
-            rpc, message = call.context
-            rpc.on_left = nothing  # breaks a reference cycle
+            callers = [call.context] if call.callers is None else call.callers
+            for rpc, _ in callers:
+                rpc.on_left = nothing  # breaks a reference cycle
             if call.error is not None:
-                self._fail(rpc, message, call.error)
+                self._fail_each(callers, call.error)
                 continue
             try:
-                rpc.reply(codec.reply(message, call))
+                replies = self._codec.replies([message for _, message in callers], call)
             except Exception as error:
-                self._fail(rpc, message, error)
+                self._fail_each(callers, error)
+                continue
+            for (rpc, message), reply in zip(callers, replies, strict=True):
+                try:
+                    rpc.reply(reply)
+                except Exception as error:
+                    self._fail(rpc, message, error)
+
+    def _fail_each(self, callers: Sequence[tuple[Rpc, AnyMessage]], error: Exception) -> None:
+        for rpc, message in callers:
+            self._fail(rpc, message, error)
 
     def _fail(self, rpc: Rpc, message: AnyMessage | None, error: Exception) -> None:
         request_id = "" if message is None else self._codec.request_id(message)

@@ -17,6 +17,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status
 from octofold_server.admission.request import Request, search_seconds
+from octofold_server.backends.backend import Moves
 from octofold_server.batching.call import Priority
 from octofold_server.grpc_transport.methods import SMALL_BYTES, Methods
 from octofold_server.grpc_transport.streams import answer_streams
@@ -50,8 +51,10 @@ def add_octofold(methods: Methods, admission: Admission, threaded: ThreadedMetho
             )
         return response
 
-    methods.add_unary_together(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec()).take)
-    methods.add_unary_together(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec()).take)
+    methods.add_unary_together(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec(), joins=True).take)
+    methods.add_unary_together(
+        f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec(), joins=True).take
+    )
     methods.add_stream(f"{SERVICE}/StreamNextMoves", answer_streams(admission, StreamNextMovesCodec()))
     name = f"{SERVICE}/ListModels"
     answer = answering(admission, name, pb.ListModelsRequest, list_models)
@@ -90,27 +93,10 @@ class NextMoveCodec(_Codec):
         request = Request(message.model, message.version, _board(message.board))
         return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
-    def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
-        """Make the reply to a message whose call has an answer."""
-        answer = call.answer
-        moves = answer.moves
-        move = int(moves.moves[0])
-        return pb.NextMoveResponse(
-            direction=DIRECTIONS[move],
-            probabilities=None if moves.probabilities is None else moves.probabilities[0].tolist(),
-            votes=None if moves.votes is None else moves.votes[0].tolist(),
-            game_over=move < 0,
-            model=call.served.name,
-            version=call.served.version,
-            precision=call.served.precision,
-            digest=call.served.digest,
-            queue_us=round(answer.queue_seconds * 1e6),
-            inference_us=round(answer.inference_seconds * 1e6),
-            values=None if moves.values is None else moves.values[0].tolist(),
-            depth=None if moves.depth is None else int(moves.depth[0]),
-            positions=None if moves.positions is None else int(moves.positions[0]),
-            value=None if moves.value is None else float(moves.value[0]),
-        ).SerializeToString()
+    def replies(self, _: Sequence[pb.NextMoveRequest], call: AcceptedCall) -> list[bytes]:
+        """Make the reply to each caller of an answered call."""
+        shared = pb.NextMoveResponse(**_shared_fields(call)).SerializeToString()
+        return [_direction(moves).SerializeToString() + shared for moves in call.moves_by_caller]
 
 
 class NextMovesCodec(_Codec):
@@ -123,9 +109,13 @@ class NextMovesCodec(_Codec):
         """Read the model, the version and the boards of a message."""
         return _request(message)
 
-    def reply(self, message: pb.NextMovesRequest, call: AcceptedCall) -> bytes:
-        """Make the reply to a message whose call has an answer."""
-        return _response(message, call).SerializeToString()
+    def replies(self, messages: Sequence[pb.NextMovesRequest], call: AcceptedCall) -> list[bytes]:
+        """Make the reply to each caller of an answered call."""
+        shared = pb.NextMovesResponse(**_shared_fields(call)).SerializeToString()
+        return [
+            _answers(message, moves).SerializeToString() + shared
+            for message, moves in zip(messages, call.moves_by_caller, strict=True)
+        ]
 
 
 class StreamNextMovesCodec(_Codec):
@@ -140,7 +130,8 @@ class StreamNextMovesCodec(_Codec):
 
     def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
         """Make the reply to a message whose call has an answer."""
-        response = _response(message.request, call)
+        response = _answers(message.request, call.answer.moves)
+        response.MergeFrom(pb.NextMovesResponse(**_shared_fields(call)))
         return pb.StreamNextMovesResponse(id=message.id, response=response).SerializeToString()
 
     def refusal(self, message: pb.StreamNextMovesRequest, error: Exception, stream_id: str) -> bytes:
@@ -191,24 +182,43 @@ def _with_search_time(request: Request, search_time_us: int) -> Request:
     return request._replace(search_seconds=search_seconds(search_time_us))
 
 
-def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesResponse:
-    answer = call.answer
-    moves, probabilities, votes = answer.moves, b"", b""
-    if message.with_probabilities and moves.probabilities is not None:
-        probabilities = messages.PROBABILITIES.write(moves.probabilities)
-    if message.with_votes and moves.votes is not None:
-        votes = moves.votes.tobytes()
-    response = pb.NextMovesResponse(
-        moves=moves.moves.tobytes(),
-        probabilities=probabilities,
-        votes=votes,
-        model=call.served.name,
-        version=call.served.version,
-        precision=call.served.precision,
-        digest=call.served.digest,
-        queue_us=round(answer.queue_seconds * 1e6),
-        inference_us=round(answer.inference_seconds * 1e6),
+def _shared_fields(call: AcceptedCall) -> dict[str, Any]:
+    """Return the fields that the replies to all callers of a call share.
+
+    Serialized messages can be concatenated, so these fields are serialized once for all replies.
+    """
+    return {
+        "model": call.served.name,
+        "version": call.served.version,
+        "precision": call.served.precision,
+        "digest": call.served.digest,
+        "queue_us": round(call.answer.queue_seconds * 1e6),
+        "inference_us": round(call.answer.inference_seconds * 1e6),
+    }
+
+
+def _direction(moves: Moves) -> pb.NextMoveResponse:
+    """Return the answer for one board, without the shared fields."""
+    move = int(moves.moves[0])
+    return pb.NextMoveResponse(
+        direction=DIRECTIONS[move],
+        probabilities=None if moves.probabilities is None else moves.probabilities[0].tolist(),
+        votes=None if moves.votes is None else moves.votes[0].tolist(),
+        game_over=move < 0,
+        values=None if moves.values is None else moves.values[0].tolist(),
+        depth=None if moves.depth is None else int(moves.depth[0]),
+        positions=None if moves.positions is None else int(moves.positions[0]),
+        value=None if moves.value is None else float(moves.value[0]),
     )
+
+
+def _answers(message: pb.NextMovesRequest, moves: Moves) -> pb.NextMovesResponse:
+    """Return the answers that a message asks for, without the shared fields."""
+    response = pb.NextMovesResponse(moves=moves.moves.tobytes())
+    if message.with_probabilities and moves.probabilities is not None:
+        response.probabilities = messages.PROBABILITIES.write(moves.probabilities)
+    if message.with_votes and moves.votes is not None:
+        response.votes = moves.votes.tobytes()
     if message.with_value and moves.value is not None:
         response.value = messages.VALUE.write(moves.value)
     if message.with_search and moves.depth is not None and moves.positions is not None:

@@ -183,6 +183,34 @@ async def test_interactive_calls_go_before_bulk_calls(serve_backend: ServeBacken
         assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 30 + [1] * 40
 
 
+async def test_calls_that_arrive_together_get_their_own_replies(serve_backend: ServeBackend) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        plain = [stub.NextMoves(packed(board[np.newaxis])) for board in BOARDS]
+        with_votes = [stub.NextMoves(packed(board[np.newaxis], with_votes=True)) for board in BOARDS]
+        single = [stub.NextMove(pb.NextMoveRequest(board=board.tolist()), timeout=60) for board in BOARDS]
+        bad = stub.NextMoves(packed(np.full((1, 16), 40, np.uint8)))
+        await queued(stub)
+        leaving = plain.pop()
+        leaving.cancel()
+        await queued(stub)
+        backend.gate.set()
+        await holding
+        expected = fake_moves(BOARDS)
+        replies = await asyncio.gather(*plain)
+        assert [MOVES.read(reply.moves, 1)[0] for reply in replies] == expected.moves[:-1].tolist()
+        assert {(reply.votes, reply.model, reply.version) for reply in replies} == {(b"", "fake", "1")}
+        replies = await asyncio.gather(*with_votes)
+        np.testing.assert_array_equal([VOTES.read(reply.votes, 1)[0] for reply in replies], expected.votes)
+        replies = await asyncio.gather(*single)
+        np.testing.assert_array_equal([list(reply.votes) for reply in replies], expected.votes)
+        with pytest.raises(grpc.aio.AioRpcError, match="board 0, cell 0") as failure:
+            await bad
+        assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert backend.rows == 3 * len(BOARDS) - 1
+
+
 async def test_a_backend_failure_is_internal_with_an_id_and_the_next_call_is_served(
     serve_backend: ServeBackend, caplog: pytest.LogCaptureFixture
 ) -> None:

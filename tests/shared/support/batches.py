@@ -37,8 +37,11 @@ class Awaited(Call):
     @staticmethod
     def have_ended(calls: Sequence[Awaited]) -> None:
         for call in calls:
-            call._told.append(call)
-            call._ended.set()
+            call.record_end()
+
+    def record_end(self) -> None:
+        self._told.append(self)
+        self._ended.set()
 
     def result(self) -> Answer:
         self._ended.wait()

@@ -124,9 +124,9 @@ class ModelInfer:
         """Return the request id in a message."""
         return usable_request_id(message.id) if message.id else ""
 
-    def reply(self, message: pb.ModelInferRequest, call: AcceptedCall) -> bytes:
-        """Make the reply to a message whose call has an answer."""
-        return _response(message, call).SerializeToString()
+    def replies(self, messages: Sequence[pb.ModelInferRequest], call: AcceptedCall) -> list[bytes]:
+        """Make the reply to the caller of an answered call."""
+        return [_response(message, call).SerializeToString() for message in messages]
 
 
 class ModelStreamInfer(ModelInfer):

@@ -99,7 +99,7 @@ def grpc_stream(target: str, _: str) -> None:
             else:
                 errors.append(error.message())
         client.stop_stream()
-    assert errors == ["board 0, cell 0: exponent 99 is not in 0 to 17"]
+    assert errors == ["board 0, cell 0: exponent 99 is outside 0 to 17"]
     assert found == {number: MOVES[number] for number in range(50) if number != 20}
 
 
