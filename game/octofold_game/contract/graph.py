@@ -54,8 +54,8 @@ SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
 """Additional outputs of a player; `VALUES` is missing if the player does not value moves."""
 
 UNPACKED_TABLES = "unpacked_tables"
-"""Name of the tensor `[entries] float16` with the unpacked values of compact tables. A server may pass it as
-an input of the graph."""
+"""Name of the tensor `[entries] float16` with the unpacked values of compact tables. A server may
+replace it."""
 
 TEMPERATURE = 300.0
 """Default temperature: a move is e times as probable as one whose value is lower by this number of points."""

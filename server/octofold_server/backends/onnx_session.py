@@ -17,7 +17,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import preload, why_unusable
-from octofold_server.backends.onnx_tables import TABLES
+from octofold_server.backends.onnx_tables import PAGE_OFFSETS, PAGES
 
 _TYPES = {"float32": "float"}
 """onnxruntime's names of element types that differ from numpy's."""
@@ -117,7 +117,11 @@ def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
 
 def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Tensor]) -> None:
     for kind, arguments, tensors in (
-        ("input", [each for each in session.get_inputs() if each.name != TABLES], (BOARDS,)),
+        (
+            "input",
+            [each for each in session.get_inputs() if each.name not in (PAGE_OFFSETS, PAGES)],
+            (BOARDS,),
+        ),
         ("output", session.get_outputs(), outputs),
     ):
         contract = _signatures(tensors)
