@@ -161,6 +161,8 @@ def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
         found = search.find(some, Limits()).moves
         if (different := np.flatnonzero(own != found)).size:
             board = some[different[0]].tolist()
-            raise GateError(f"the served player makes another move than the player itself on board {board}")
+            raise GateError(
+                f"the served player and the local player make different moves on the board {board}"
+            )
         checked += len(some)
     return checked

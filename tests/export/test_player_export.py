@@ -167,7 +167,10 @@ def test_a_kind_of_another_package_is_published_only_if_it_is_served_as_it_plays
     assert card.largest_exponent == 17
     capsys.readouterr()
     assert published(models, f"ordered:{tmp_path / 'order'},salt=1") == 1
-    assert "the served player makes another move than the player itself on board [" in capsys.readouterr().err
+    assert (
+        "the served player and the local player make different moves on the board ["
+        in capsys.readouterr().err
+    )
     assert contents(models / "mine") == ["1", "README.md", "card.json", "order"]
 
 

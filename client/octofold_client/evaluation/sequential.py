@@ -149,7 +149,8 @@ def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.
 def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the log of the total wealth from the log-wealth of each gambler, `[J + 1, ...]`; 0 at the start.
 
-    If the expected gains are 0 or less, the probability that it ever exceeds log(1 / e) is at most e.
+    If the expected gains are 0 or less, the total ever exceeds log(1 / rate) with a probability of at most
+    `rate`, for any error rate.
     """
     fixed = np.logaddexp.reduce(logs[:-1]) - log(len(FRACTIONS))
     together: NDArray[np.float64] = np.logaddexp(fixed, logs[-1]) - log(2)
@@ -277,8 +278,8 @@ class Bets:
             more: whether to bet on a larger ratio.
 
         Returns:
-            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / e) or more, the
-            opposite claim is rejected with error rate e.
+            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / rate) or
+            more, the opposite claim is rejected with error rate `rate`.
         """
         # Dividing by the square root of the ratio makes the stakes equal if the players are swapped.
         stakes = stakes / sqrt(ratio)

@@ -159,7 +159,7 @@ def reference_answers(
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
     """Make an evaluator that runs `network` with the input and the output of `description`.
 
-    `output` names another output to return.
+    `output` names the output to return instead of that of `description`.
     """
     reads, output = description.reads, output or description.answers.output
 

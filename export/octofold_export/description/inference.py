@@ -76,7 +76,10 @@ class Network(Protocol):
         """
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """Return how many operators run on `inputs`. A loop over the boards runs more for more boards."""
+        """Return how many operators run on `inputs`.
+
+        The number grows with the number of boards if the network loops over them.
+        """
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,10 @@ class Inert:
     """A placeholder for an object whose class is not loaded."""
 
     def __init__(self, *given: Any) -> None:
-        """Keep the placeholder among the arguments: a compiled module has its module as an argument."""
+        """Keep the first argument that is itself a placeholder.
+
+        A module of `torch.compile` is saved as a call whose first argument is the original module.
+        """
         self.state: Any = next((argument for argument in given if isinstance(argument, Inert)), None)
 
     def __setstate__(self, state: Any) -> None:

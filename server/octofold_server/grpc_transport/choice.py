@@ -81,6 +81,6 @@ def _check(transport: type[Server]) -> None:
                 call: Any = channel.unary_unary("/check.Check/Check")
                 call(b"", timeout=CHECK_SECONDS, wait_for_ready=True)
         except grpc.RpcError as error:
-            raise RuntimeError("a call to itself is not answered") from error
+            raise RuntimeError("the server did not answer its own test call") from error
         finally:
             server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS)

@@ -220,7 +220,10 @@ class Results:
         return None if adjusted is None else msgspec.to_builtins(adjusted)
 
     def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
-        """Return the tally with the games added to a replay file; an empty tally if it cannot be read."""
+        """Return `tally` with the games that were added to a replay file since it was counted.
+
+        If the file cannot be read, the tally is empty.
+        """
         assert self._folder is not None
         try:
             with _open_file(self._folder, file) as descriptor:

@@ -52,7 +52,7 @@ def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_lin
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [(NO_NATIVE, "ModuleNotFoundError"), (SILENT_NATIVE, "a call to itself")],
+    [(NO_NATIVE, "ModuleNotFoundError"), (SILENT_NATIVE, "its own test call")],
 )
 def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
     write_version: WriteVersion, start_server: Start, change: str, reason: str

@@ -51,15 +51,15 @@ _LENGTHS = ("positions", "episodes", "hours")
 
 
 def require_stages(content: Any) -> list[Stage]:
-    """Check that the content of a file is a list of stages, and return it.
+    """Check that a value from a file is a list of stages, and return it.
 
     Raises:
-        ValueError: the content is not a list of stages.
+        ValueError: the value is not a list of stages.
     """
     try:
         msgspec.convert(content, list[_Required])
     except msgspec.ValidationError as error:
-        raise ValueError(f"must be a list of stages: {error}") from error
+        raise ValueError(f"the entry 'stages' is not a list of stages: {error}") from error
     stages: list[Stage] = content
     return stages
 
