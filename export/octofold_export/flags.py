@@ -203,7 +203,7 @@ class Flags:
     no_worse_than: Percentage | None = option(
         None,
         "play full games against the newest published version of --name, and publish only if they show that "
-        "the new version is at most X% worse (needs the extra server)",
+        "the new version is at most X% worse (needs the extra `server`)",
         begins="how strong the new version must be",
     )
     limit: Limit = option(10_000, "maximum number of games of each version with --no-worse-than")

@@ -32,11 +32,11 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "largest tile that the table for five large tiles makes; 512 takes four times the time and memory of "
-        "256 and does not play better",
+        "largest tile to make with the table for five large tiles; 512 takes four times the time and memory "
+        "of 256 and does not play better",
         metavar="TILE",
     )
-    six: Tile = option(1024, "largest tile that the table for six large tiles makes", metavar="TILE")
+    six: Tile = option(1024, "largest tile to make with the table for six large tiles", metavar="TILE")
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 

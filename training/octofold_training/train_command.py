@@ -207,7 +207,9 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
         options = recipe.options("distil", DistilOptions)
     network, device = recipe.network(), device_of(flags.device)
     if not flags.teacher.exists():
-        raise TrainingError(f"--teacher: {missing(flags.teacher)}; models/ntuple/3 is included")
+        raise TrainingError(
+            f"--teacher: {missing(flags.teacher)}; the repository contains a teacher, models/ntuple/3"
+        )
     teacher = NTupleNetwork.load(flags.teacher)
     run: Distillation | DeviceDistillation
     if isinstance(options, DeviceDistilOptions):

@@ -21,7 +21,7 @@ class HtmlFlag:
     html: bool = option(
         False,
         "write an HTML report: one file, readable offline, with pictures, tables, conditions and games to "
-        "click through (needs the extra plots)",
+        "click through (needs the extra `plots`)",
     )
 
     def check_html(self) -> None:

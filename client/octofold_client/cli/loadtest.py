@@ -148,7 +148,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         "form of the calls: unary, packed:N (N boards per call), or stream:N (N boards per message)",
     )
     out: Folder | None = option(None, "write the result into this folder (default: a new folder in results)")
-    plots: bool = option(False, "save a picture of latency against load (needs the extra plots)")
+    plots: bool = option(False, "save a picture of latency against load (needs the extra `plots`)")
 
     @property
     def loads(self) -> list[Load]:

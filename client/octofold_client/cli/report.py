@@ -37,7 +37,7 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
         f"result folder; with --html, up to {MOST_RESULTS} folders",
         words="+",
     )
-    plots: bool = option(False, "save pictures beside the report (needs the extra plots)")
+    plots: bool = option(False, "save pictures beside the report (needs the extra `plots`)")
     out: File | None = option(
         None,
         f"write the report of --html to this file (default: {HTML_FILE} in the folder; for several "

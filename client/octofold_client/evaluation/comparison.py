@@ -98,8 +98,8 @@ class Comparison:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
                 interval = difference_interval(theirs - ours)
-                # Adjusted scores differ in all games, so their number tells nothing. The plain interval
-                # exists only if enough plain scores differ.
+                # Adjusted scores differ in almost every game. Therefore the plain interval, which needs
+                # enough games with different plain scores, must exist.
                 if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
                     adjusted = difference_interval(theirs_left - ours_left)
@@ -214,7 +214,7 @@ class Comparison:
             percent = f", {theirs / ours - 1:+.1%}" if ours else ""
             return f"{averages}{percent}; {self._games_in_words}."
         if self.interval is None:
-            least = f"An interval requires at least {FEWEST} games with different scores."
+            least = f"An interval requires at least {FEWEST} games in which the two scores differ."
             return f"{averages}; {self._games_in_words}. {least}"
         better, worse, difference, limits = self._turned(self.difference, self.interval)
         amount, low, high = _rounded(difference, limits)

@@ -304,7 +304,10 @@ class LuckByMove(NamedTuple):
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """Yield for each move number the luck of the next tiles in all games with this move, longest first."""
+    """Yield for each move number the luck of the next tiles in all games that reach it.
+
+    The longest game comes first.
+    """
     waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
         waiting.append(tiles)

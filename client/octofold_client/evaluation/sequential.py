@@ -44,14 +44,14 @@ _FEWEST_KNOWN = 10
 _FEWEST_WITH_LUCK = 30
 """Number of games before luck adjustment. They choose the coefficients of later games."""
 GAMES_PER_SUM = 10
-"""Number of games whose log-wealth `growth` sums up."""
+"""Number of games in each sum that `growth` returns."""
 _BISECTION_STEPS = 30
 """Number of bisection steps: a limit is exact to 2**-30 of the searched range, and errs to the outside."""
 _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
-    """Return a score that no game exceeds if it ends with a tile of at most `largest_exponent` + 1, or 2**17.
+    """Return a score that no game exceeds if its tiles are at most 2**(`largest_exponent` + 1) and 2**17.
 
     A tile 2**e is worth (e - 1) * 2**e points, the score for building it from tiles 2. A merge of two tiles
     2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
@@ -378,7 +378,7 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
         share: the average score as a share of the largest score that counts.
 
     Returns:
-        The number of games that bet. More are needed if scores vary.
+        The number of games on which bets are made. More are needed if scores vary.
     """
     # The learning gambler stakes the maximum, because no game varies.
     rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))

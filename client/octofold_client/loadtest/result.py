@@ -235,7 +235,7 @@ def name_of(percentile: float) -> str:
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Return the average and the percentiles by name, including that of the limit; None without answers."""
+    """Return the average and the percentiles by name, also that of `limit`; each is None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {

@@ -425,7 +425,7 @@ def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> s
 
 
 def by_board(outputs: dict[str, NDArray[Any]], boards: int) -> dict[str, NDArray[Any]]:
-    """Return the outputs with a row for each board. An output for a single board may itself be the row."""
+    """Return the outputs that have a row for each board; one board's output may lack the batch axis."""
     rows = {}
     for name, output in outputs.items():
         if output.ndim and len(output) == boards:

@@ -165,7 +165,9 @@ class GraphBuilder:
         try:
             onnx.checker.check_model(model, full_check=True)
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            raise ExportError(f"not a valid ONNX graph: {' '.join(str(error).split())}") from error
+            raise ExportError(
+                f"the exported graph is not valid ONNX: {' '.join(str(error).split())}"
+            ) from error
         del model.graph.input[len(inputs) :]
         model.graph.initializer.extend(self._external)
         return model

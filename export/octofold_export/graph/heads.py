@@ -110,7 +110,7 @@ class Head:
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Merge scores `[N, V, 4]` over the views; those of illegal moves are -1e30, as by `folding.mask`."""
+        """Merge scores `[N, V, 4]` over the views; `folding.mask` has set those of illegal moves to -1e30."""
         kind = self.description.answers.kind
         if kind.startswith("policy"):
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)

@@ -135,7 +135,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         )
 
     def _update(self, moves: LoggedMoves) -> tuple[float, float]:
-        """Learn from a batch, and return the sums of losses and of correct moves."""
+        """Learn from a batch, and return the sum of the losses and the number of correct moves."""
         boards = torch.from_numpy(moves.boards).to(self._device)
         made = torch.from_numpy(moves.moves).to(self._device).long()
         answer = self.network(self._encode(boards))

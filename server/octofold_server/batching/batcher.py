@@ -34,7 +34,7 @@ BULK_PATIENCE = 7
 """Maximum consecutive batches of interactive calls while bulk calls wait: bulk gets one batch in eight."""
 
 WHOLE_SECONDS = 0.0015
-"""Maximum time of waiting boards that one lane takes, instead of dividing them among the lanes: each batch
+"""Boards that together take at most this time are not divided among lanes or batches, because each batch
 has a cost of its own."""
 
 SHORTEST_RETRY_SECONDS = 0.05
@@ -155,7 +155,7 @@ class Batcher:
 
     @property
     def joins(self) -> bool:
-        """Whether it takes joined calls: searches divide the time of a batch among its calls."""
+        """Whether it takes joined calls. Searches do not: they divide the time of a batch among its calls."""
         return self._budgets is None
 
     @property
@@ -182,10 +182,12 @@ class Batcher:
             Unavailable: the batcher is closed.
         """
         if refused := self.submit_all([call]):
-            raise refused.pop()[1]  # no variable holds the error, whose traceback refers to them
+            raise refused.pop()[1]  # popped, because the traceback of the error refers to the list
 
     def submit_all(self, calls: Iterable[Call]) -> list[tuple[Call, OctofoldError]]:
-        """Queue the boards of calls that arrived together, all boards of a call or none.
+        """Queue the boards of calls that arrived together.
+
+        Of a joined call, as many as fit are queued; of any other call, all or none.
 
         Returns:
             The calls that are refused, each with the error of `submit`.
@@ -342,7 +344,8 @@ class Batcher:
     def _share(self, waiting: int) -> int:
         """Return how many waiting boards a free lane takes, so that all lanes end at the same time.
 
-        A lane that took all boards would leave the others idle. A search uses all cores.
+        A lane that took all boards would leave the others idle. This is not for searches, which use all
+        cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
         if waiting * pace <= WHOLE_SECONDS:
@@ -473,7 +476,7 @@ class Batcher:
         return answered
 
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
-        """Add boards that are over from the last call of a batch of searches, as far as there is room.
+        """Add boards of the last call to a batch of searches, in place of boards whose games are over.
 
         No other lane takes boards of this call meanwhile. Returns `RequestedOutputs.running` for the batch.
         """

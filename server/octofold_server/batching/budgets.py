@@ -1,4 +1,4 @@
-"""Limits the time of searches: the budget of each board, the calls that share a batch, and its limits.
+"""Limits the time of searches: the budget of each board, the calls that share a batch, and when it ends.
 
 Networks need none of this: their batches are short and cannot be stopped.
 """
@@ -49,7 +49,7 @@ class Running:
 
 
 class Budgets:
-    """The budgets of the calls of one batcher, which holds its lock during all calls of methods.
+    """The budgets of the calls of one batcher, which holds its lock while it uses them.
 
     Args:
         cores: the cores that each search uses.
@@ -100,9 +100,9 @@ class Budgets:
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
-        """Return how many leading boards of `[N, 16]` need this many searches, and which boards these are.
+        """Return how many leading boards of `[N, 16]` need at most this many searches, and which need one.
 
-        Boards that are over need no search.
+        A board whose game is over needs no search.
         """
         running = np.flatnonzero(legal_moves(boards).any(axis=1))
         return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
@@ -110,7 +110,8 @@ class Budgets:
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Return the error for a long call if the waiting searches would take too long; None if it may wait.
 
-        Searches for which only other lanes are slow enough do not count.
+        Searches that are too long for a lane that may take this call do not count, because that lane skips
+        them.
         """
         longest = min(lane for lane in LONG_LANES if Budgets.board_seconds(call) <= lane)
         counted = [other for other in waiting if Budgets.board_seconds(other) <= longest]

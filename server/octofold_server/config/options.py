@@ -154,8 +154,8 @@ class Config:
     drain: Seconds = option(30.0, "maximum time to wait for accepted calls to finish, after the grace period")
     stop_with_input: bool = option(
         False,
-        "stop as on SIGTERM when standard input ends; a program that starts the server with a pipe thus "
-        "stops it even when the program is killed",
+        "stop as on SIGTERM when standard input ends; a server that reads a pipe of another program then "
+        "stops even if that program is killed",
     )
     queue_capacity: int = option(
         131_072,
@@ -210,7 +210,7 @@ class Config:
     tracing: bool = option(
         False,
         "send OpenTelemetry spans of calls and batches to the collector in the standard "
-        "OTEL_EXPORTER_OTLP_* variables; needs the extra tracing",
+        "OTEL_EXPORTER_OTLP_* variables; needs the extra `tracing`",
     )
 
     # These limits have no flags; tests set other values.

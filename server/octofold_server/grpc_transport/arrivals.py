@@ -178,7 +178,8 @@ class Arrivals:
         call = max(ending, key=lambda read: (read.client in self._slow, held[read.client]))
         self._slow[call.client] = time.monotonic() + SLOW_SECONDS
         _log.warning(
-            "%d calls wait for their messages; the oldest one ends, to make room for others",
+            "%d calls are being read, the maximum; one whose message has not arrived ends, to make room for "
+            "others",
             self._at_once,
             extra={"fields": {"client": call.client}},
         )

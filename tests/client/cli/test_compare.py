@@ -79,7 +79,7 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
     done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
     assert done.returncode == 0, done
-    needed = "An interval requires at least 10 games with different scores."
+    needed = "An interval requires at least 10 games in which the two scores differ."
     assert done.stdout.endswith(f"; 8 games each. {needed}\n")
     one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
     assert scores(one) == scores(other)
