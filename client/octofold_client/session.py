@@ -222,9 +222,8 @@ class Players:
                     server_version=", ".join(sorted(programs)) or None,
                     run=run,
                 )
-                if (
-                    planned == conditions.games
-                ):  # written before luck is computed, which may fail or be interrupted
+                if planned == conditions.games:
+                    # Written before luck is computed, which may fail or be interrupted.
                     evaluation.write(folder, report(evaluation))
 
                 def on_luck(number: int) -> None:

@@ -37,8 +37,8 @@ _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 def _games(text: str) -> int:
     if (games := whole_number(text)) is not None and games <= FIRST_GAMES:
         raise WrongValue(
-            f"the number of games must be above {FIRST_GAMES}, got {games}: the test ignores the first "
-            f"{FIRST_GAMES} games"
+            f"the number of games must be above {FIRST_GAMES}, got {games}: the first {FIRST_GAMES} "
+            "games only set the cap of the scores"
         )
     return int(text)
 
@@ -122,8 +122,8 @@ class Flags:
     )
     description: File | None = option(
         None,
-        "TOML file that describes the network in place of the flags below (default: the file with the "
-        "network's name and the ending .toml, if it exists)",
+        "TOML file with the fields of the flags below, which take precedence over it (default: the file with "
+        "the network's name and the ending .toml, if it exists)",
         metavar="FILE.toml",
         begins="input and output of the network (games determine what you leave out)",
     )

@@ -44,7 +44,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         ),
         (
             ["--checkpoint", "a", "--name", "b", "--no-worse-than", "5%", "--limit", "10"],
-            "--limit: the number of games must be above 10, got 10: the test ignores the first 10 games",
+            "--limit: the number of games must be above 10, got 10: the first 10 games only set the cap",
         ),
         ([*RECORD, "--boards", "d"], "--boards is for an export; --record-strength exports nothing"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),

@@ -109,8 +109,8 @@ class LuckFlag(ServerFlags):
         "",
         "take the luck of the tiles out of scores, by the values (in points) of this local player (such as "
         "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION); "
-        f'"none" leaves the luck in (default: the newest version of {_SHIPPED} in the model repository '
-        f"{_VARIABLE}, or else in ./{DEFAULT_MODELS}, if there is one and numba is installed)",
+        f'"none" leaves the luck in (default: the newest version of {_SHIPPED} in the model repository of '
+        f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if there is one and numba is installed)",
         metavar="WHO",
     )
 

@@ -119,7 +119,6 @@ def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) ->
     answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
-    is_known = np.isfinite(worth).any(
-        axis=1, keepdims=True
-    )  # an endgame table may give a move without values
+    # An endgame table may give a move without values.
+    is_known = np.isfinite(worth).any(axis=1, keepdims=True)
     return Opinion(answers.moves, np.where(is_known, worth, 0).astype(np.float64))

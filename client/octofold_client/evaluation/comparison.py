@@ -276,7 +276,7 @@ class Comparison:
         games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
-            return f"The bets give no result, because {self.first.name} scores 0 in every game."
+            return f"The bets give no result, because no score of {self.first.name} counts."
         return f"An answer requires more than {counted(least, 'game')}."
 
     @property

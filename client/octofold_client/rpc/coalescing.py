@@ -147,9 +147,8 @@ class Coalescer:
     def __init__(
         self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1, with_value: bool = False
     ) -> None:
-        self._calls_while_gathering = (
-            2 * servers - 1
-        )  # most calls in flight while another call gathers boards
+        # Maximum number of calls in flight while another call gathers boards.
+        self._calls_while_gathering = 2 * servers - 1
         self._call_for = partial(calls.of_boards, with_value=with_value)
         self._start = start
         self._boards: deque[BoardRequest] = deque()

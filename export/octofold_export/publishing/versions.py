@@ -210,8 +210,7 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
 
     Raises:
         OSError: the folder cannot be opened. If `waiting` is False, this is also raised if another process
-        holds
-            the lock, or if the file system has no locks.
+            holds the lock, or if the file system has no locks.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

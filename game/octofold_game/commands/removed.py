@@ -27,7 +27,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "luck": "use octofold report --html to see the luckiest and the unluckiest games",
         "--completion": _COMPLETION,
         "replay": "use the page of octofold-serve, which also saves GIF and text, or octofold report --html",
-        "ray": "start servers with Kubernetes, Slurm or KubeRay; play with octofold evaluate --ray",
+        "ray": "start servers with Kubernetes, Slurm or KubeRay; play with octofold evaluate --ray --target "
+        "HOST:PORT",
     },
     "octofold-papers": {"--completion": _COMPLETION},
     "octofold-train": {

@@ -122,7 +122,8 @@ class Config:
     lanes: int = option(
         0,
         "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses the number "
-        "of CPU cores divided by the threads of a lane and by --processes, but at least 1, and 1 on a GPU",
+        "of CPU cores divided by the threads of a lane and by --processes, but at least 1; 1 on a GPU, and 2 "
+        "for a player",
         0,
         1024,
     )

@@ -100,10 +100,7 @@ class Guard:
             site not in OWN_PAGES if site is not None else origin is not None and _host(origin) != host
         )
         if is_foreign:
-            raise NotAllowed(
-                f"requests from pages of other sites are refused; this one comes from "
-                f"{quoted(origin or str(site))}"
-            )
+            raise NotAllowed(f"requests from pages of other sites are refused: {quoted(origin or str(site))}")
 
 
 def is_loopback_host(host: str) -> bool:

@@ -196,6 +196,8 @@ def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back
         assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "3"
         assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16, version="1")).version == "1"
         reasons = [
-            line.partition("not reloaded: ")[2] for line in server.log.splitlines() if NOT_READ in line
+            line.partition("cannot reload the models: ")[2]
+            for line in server.log.splitlines()
+            if NOT_READ in line
         ]
         assert len(reasons) == len(set(reasons))  # a look may have seen a partly removed folder

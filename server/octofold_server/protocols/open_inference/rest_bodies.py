@@ -172,10 +172,10 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
         contents: bytes | NDArray[np.integer[Any]]
         if size is None:
             if data in _NO_DATA:
-                raise InvalidRequest(f"{name} must have data or binary_data_size, got neither")
+                raise InvalidRequest(f"{name} must have either data or binary_data_size, got neither")
             contents = integers(data, tensor.name)
         elif data not in _NO_DATA:
-            raise InvalidRequest(f"{name} must have data or binary_data_size, got both")
+            raise InvalidRequest(f"{name} must have either data or binary_data_size, got both")
         elif size > len(appended):
             raise InvalidRequest(
                 f"binary_data_size of {name} must be at most {len(appended)}, the number of bytes that "

@@ -52,7 +52,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
             "'boards' must be an array of integers, or an array of arrays of integers: Expected `int`",
         ),
         ({"inputs": [described(data=[1.5] * 640)]}, "Expected `int`, got `float` - at `$[0]`"),
-        ({"inputs": [described()]}, "input 'boards' must have data or binary_data_size, got neither"),
+        ({"inputs": [described()]}, "input 'boards' must have either data or binary_data_size, got neither"),
         (
             {"inputs": [described(data=[1] * (16 * 65_536 + 1))]},
             "must have at most 1048576 elements, got 1048577",
@@ -65,7 +65,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "elements, got 0"),
         (
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
-            "input 'boards' must have data or binary_data_size, got both",
+            "input 'boards' must have either data or binary_data_size, got both",
         ),
         (
             {"inputs": [described(parameters={"binary_data_size": 640})]},

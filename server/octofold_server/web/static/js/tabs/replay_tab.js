@@ -299,7 +299,7 @@ class ReplayTab {
         source: `${this._ui.title.textContent}, game ${this._record.game}, move ${move}`,
       }));
     if (!found.length) {
-      this._say(this._isStudying ? "No mistake has been found yet." : "The game has no mistakes.");
+      this._say(this._isStudying ? "No mistake has been found yet." : "No mistake was found.");
       return;
     }
     const notebook = new Notebook();
