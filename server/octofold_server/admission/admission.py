@@ -109,9 +109,9 @@ class AcceptedCall(Call):
         self.served.batcher.cancel(self, caller)
 
     @property
-    def size(self) -> int:
-        """Number of callers."""
-        return 1 if self.callers is None else len(self.callers)
+    def contexts(self) -> list[Any]:
+        """The context of each caller."""
+        return [self.context] if self.callers is None else self.callers
 
     @property
     def moves_by_caller(self) -> list[Moves]:
@@ -367,18 +367,20 @@ class Admission:
         Args:
             request: the request.
             when_answered: as in `accept`; it gets calls with some of the callers.
-            callers: what to keep of each call.
+            callers: the context of each call.
             deadlines: the deadlines of the calls, times of `time.monotonic`.
 
         Returns:
             None if `accept` must check the calls one by one: some may be refused, or answered by a search.
         """
+        if self.tracing is not None:
+            return None
         try:
             served = self._served(request)
+            if not served.batcher.joins:
+                return None
             boards, outputs = self._checked(request, served)
-        except OctofoldError:
-            return None
-        if self.tracing is not None or not served.batcher.joins:
+        except Exception:  # `accept` reports it to each caller
             return None
         with self._lock:
             if self.refusal or self._calls + len(callers) > self.limits.calls:
@@ -420,12 +422,11 @@ class Admission:
                         and (call.callers is None or newer.batcher.joins)
                     ):
                         call.served = newer
-                        request = call.request._replace(boards=call.boards)
-                        call.boards, call.outputs = self._checked(request, newer)
+                        call.boards, call.outputs = self._checked(call.request, newer)
                         all_refused += self._queue([call])
                         continue
                 except OctofoldError as of_newer:
-                    all_refused.append((call, of_newer))
+                    all_refused.append((call, of_newer if call.callers is None else error))
                 else:
                     all_refused.append((call, error))
         return all_refused
@@ -480,8 +481,7 @@ class Admission:
         for call in calls:
             if call.error is not None:
                 seconds = time.monotonic() - call.submitted
-                for _ in range(call.size):
-                    call.served.statistics.record_failure(code_name(call.error), seconds)
+                call.served.statistics.record_failure(code_name(call.error), seconds, call.size)
             if self.tracing is not None:
                 headers = {name: str(value) for name, value in call.headers if name in TRACE_HEADERS}
                 served = call.served

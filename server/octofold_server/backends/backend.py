@@ -69,6 +69,10 @@ class Moves(NamedTuple):
             return Moves(self.moves[start:stop])
         return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
 
+    def select(self, boards: Sequence[int]) -> Moves:
+        """Return the answers for the boards with these indices, as copies."""
+        return Moves(*[None if output is None else output[boards] for output in self])  # type: ignore[arg-type]
+
     def each(self) -> list[Moves]:
         """Return the answer for each board, as views."""
         outputs = (repeat(None) if output is None else output[:, np.newaxis] for output in self)

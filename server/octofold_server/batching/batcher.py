@@ -178,7 +178,7 @@ class Batcher:
         """Queue the boards of a call.
 
         Raises:
-            QueueFull: the queue has no room for all boards; none is queued.
+            QueueFull: the queue has no room for all boards of the call; none is queued.
             Unavailable: the batcher is closed.
         """
         if refused := self.submit_all([call]):
@@ -190,7 +190,8 @@ class Batcher:
         Of a joined call, as many as fit are queued; of any other call, all or none.
 
         Returns:
-            The calls that are refused, each with the error of `submit`.
+            The calls that are refused, each with the error of `submit`. For the callers of a joined call that
+            find no room, this is a call of its own.
         """
         refused: list[tuple[Call, OctofoldError]] = []
         levels = set()
@@ -205,7 +206,7 @@ class Batcher:
                 if (excess := level.boards - self._queue_capacity) > 0:  # of a joined call
                     callers = len(call.boards)
                     without_room = self._separate(call, range(callers - excess, callers))
-                    refused.append((without_room, self._full(level, excess)))
+                    refused.append((without_room, self._full(level, 1)))
                 if call.deadline != math.inf and self._deadlines.add(call):
                     self._sooner.notify()
             for level in levels:
@@ -216,8 +217,9 @@ class Batcher:
         size = len(call.boards)
         if self._closed:
             return Unavailable("the model is being unloaded")
-        if level.boards + (size if call.callers is None else 1) > self._queue_capacity:
-            return self._full(level, size)
+        at_least = size if call.callers is None else 1
+        if level.boards + at_least > self._queue_capacity:
+            return self._full(level, at_least)
         if call.callers is not None:
             call.longest_turn = call.turn = size
         elif size > WHOLE_BOARDS:
@@ -383,9 +385,11 @@ class Batcher:
                 room = self._budgets.room(call, others, now, room, self._pace.seconds_per_board)
                 if not room:
                     break
+            if call.abandoned:
+                call.remove_abandoned()
             left = len(call.boards) - call.taken
             count = min(room, left, call.turn)
-            if count < left and call.callers is None and self._fits_whole(left, batch, len(level.calls) == 1):
+            if count < left and self._fits_whole(left, batch, alone=len(level.calls) == 1):
                 count = left
             start = call.taken
             if batch and batch[-1].call is call:
@@ -405,7 +409,7 @@ class Batcher:
                 level.calls.move_to_end(call)
         return room
 
-    def _fits_whole(self, left: int, batch: list[_Slice], alone: bool) -> bool:
+    def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
         """Return whether a batch takes the whole rest of a call; dividing a small rest costs too much."""
         if self._budgets is not None:  # they divide a search
             return False
@@ -580,7 +584,7 @@ class Batcher:
         if not answering:
             return []
         if len(answering) < len(moves.moves):
-            moves = Moves.join([moves.rows(index - start, index - start + 1) for index in answering])
+            moves = moves.select([index - start for index in answering])
         answered = self._separate(call, answering)
         answered.parts = [Part(0, moves, batch)]
         answered.queue_seconds = batch.taken - call.submitted
@@ -589,9 +593,9 @@ class Batcher:
 
     def _separate(self, call: Call, indices: Sequence[int], error: Exception | None = None) -> Call:
         """End callers of a joined call; return a call for them."""
-        level, waiting = self._level_of(call), len(call.boards) - call.taken
+        level, waiting = self._level_of(call), call.waiting_boards
         ended = call.separate(indices, error)
-        left = 0 if call.done else len(call.boards) - call.taken
+        left = 0 if call.done else call.waiting_boards
         level.boards -= waiting - left
         if not left:
             level.calls.pop(call, None)

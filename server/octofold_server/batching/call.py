@@ -61,7 +61,7 @@ class Call:
     """The boards of one call, and their answer. The batcher changes the attributes under its own lock."""
 
     boards: NDArray[np.uint8]
-    """[N, 16], N at least 1, valid for the backend; must not change before the call is done."""
+    """[N, 16], N at least 1, valid for the backend. Their content must not change before the call is done."""
     deadline: float = math.inf
     """A time of `time.monotonic`."""
     priority: Priority = Priority.INTERACTIVE
@@ -70,8 +70,8 @@ class Call:
     search_seconds: float = math.inf
     """Seconds of search for each board; infinity leaves the time to the player's options."""
     callers: list[Any] | None = None
-    """The callers of a joined call, one for each board, or None for one that has left while its board runs.
-    None for a call of one caller."""
+    """The callers of a joined call, one for each board; None in the place of one that has ended. None for a
+    call of one caller."""
     deadlines: Sequence[float] = ()
     """The deadlines of the callers of a joined call; `deadline` is at most the earliest one."""
     submitted: float = field(default_factory=time.monotonic, init=False)
@@ -84,6 +84,8 @@ class Call:
     """Number of boards that may run before other calls have their turn."""
     turn: int = field(default=WHOLE_BOARDS, init=False)
     """Number of boards left in the current turn."""
+    abandoned: int = field(default=0, init=False)
+    """Number of waiting boards whose callers have ended."""
     may_yield: bool = field(default=False, init=False)
     """Whether the call has had a turn since it last moved behind another call."""
     parts: list[Part] = field(default_factory=list, init=False)
@@ -106,9 +108,19 @@ class Call:
         """
 
     @property
+    def size(self) -> int:
+        """Number of callers."""
+        return 1 if self.callers is None else len(self.callers)
+
+    @property
+    def waiting_boards(self) -> int:
+        """Number of boards that a batch will take."""
+        return len(self.boards) - self.taken - self.abandoned
+
+    @property
     def waiting_callers(self) -> int:
-        """Number of callers with boards that no batch has taken yet."""
-        return 1 if self.callers is None else len(self.boards) - self.taken
+        """Number of callers with boards that a batch will take."""
+        return 1 if self.callers is None else self.waiting_boards
 
     def open_callers(self, start: int, stop: int) -> list[int]:
         """Return the indices from `start` to `stop` of callers of a joined call that have not ended."""
@@ -116,9 +128,7 @@ class Call:
         return [] if self.done else [at for at in range(start, stop) if self.callers[at] is not None]
 
     def separate(self, indices: Sequence[int], error: Exception | None = None) -> Self:
-        """End callers of a joined call; return a finished call of these callers and their boards.
-
-        Their boards leave this call, unless a batch has taken them.
+        """End callers of a joined call; return a finished call of these callers.
 
         Args:
             indices: indices of the callers, in order.
@@ -130,16 +140,20 @@ class Call:
         if ended is self:
             return self
         ended.callers = [self.callers[index] for index in indices]
-        ended.boards = self.boards[indices]
         for index in indices:
             self.callers[index] = None
-        if indices[-1] >= self.taken:
-            kept = [*range(self.taken), *self.open_callers(self.taken, len(self.callers))]
-            self.boards = self.boards[kept]
-            self.callers = [self.callers[index] for index in kept]
-            self.deadlines = [self.deadlines[index] for index in kept]
+        self.abandoned += sum(index >= self.taken for index in indices)
         self.done = all(caller is None for caller in self.callers)
         return ended
+
+    def remove_abandoned(self) -> None:
+        """Remove the waiting boards whose callers have ended."""
+        assert self.callers is not None
+        kept = [*range(self.taken), *self.open_callers(self.taken, len(self.callers))]
+        self.boards = self.boards[kept]
+        self.callers = [self.callers[index] for index in kept]
+        self.deadlines = [self.deadlines[index] for index in kept]
+        self.abandoned = 0
 
     def is_nearly_late(self, now: float, deadline: float) -> bool:
         """Return whether a caller that leaves now has reached its deadline.

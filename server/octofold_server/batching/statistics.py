@@ -90,26 +90,27 @@ class ModelStatistics:
             self._batches[batch.boards] = (count + 1, seconds + (batch.ended - batch.started))
             self._last_inference = now
             for call in answered:
-                calls = 1 if call.callers is None else len(call.callers)
+                calls = call.size
                 total_s, queue_s = batch.ended - call.submitted, call.queue_seconds
                 # Batches of one call may overlap on several lanes; the caller waits only once.
                 inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
-                self._boards += len(call.boards)
+                self._boards += len(call.answer.moves.moves)
                 self._inference_seconds += calls * inference_s
                 self._overhead_seconds += calls * max(0.0, total_s - queue_s - inference_s)
                 self._queue.add(queue_s, calls)
                 self._calls.add(total_s, calls)
 
-    def record_failure(self, code: str, total_s: float = 0.0) -> None:
-        """Record a failed call.
+    def record_failure(self, code: str, total_s: float = 0.0, calls: int = 1) -> None:
+        """Record failed calls.
 
         Args:
             code: name of its status code, such as "RESOURCE_EXHAUSTED".
             total_s: seconds from arrival to failure.
+            calls: number of calls that failed together.
         """
         with self._lock:
-            self._failures[code] += 1
-            self._failure_seconds += total_s
+            self._failures[code] += calls
+            self._failure_seconds += calls * total_s
 
     def snapshot(self) -> Snapshot:
         """Return the current numbers."""

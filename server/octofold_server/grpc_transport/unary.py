@@ -92,7 +92,8 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        joins: whether calls that arrive together are joined if each has one board and they ask for the same.
+        joins: whether calls that arrive together are joined if each has one board and they ask for the same;
+            only for messages without a timeout.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:
@@ -106,7 +107,7 @@ class UnaryCalls(Generic[AnyMessage]):
         admission, codec = self._admission, self._codec
         joins = self._joins and len(arrived) > 1
         calls = []
-        alike: dict[tuple[object, ...], list[_Decoded[AnyMessage]]] = {}
+        alike: dict[Request, list[_Decoded[AnyMessage]]] = {}
         for rpc, received in arrived:
             message = None
             try:
@@ -121,28 +122,31 @@ class UnaryCalls(Generic[AnyMessage]):
                 continue
             decoded = (rpc, message), request
             if joins and not isinstance(request.boards, str) and request.boards.nbytes == CELLS:
-                alike.setdefault((*request[:2], *request[3:]), []).append(decoded)
-            else:
-                calls += self._accept(decoded)
+                alike.setdefault(request._replace(boards=""), []).append(decoded)
+            elif call := self._accept(decoded):
+                calls.append(call)
         for together in alike.values():
-            calls += self._join(together) or [call for one in together for call in self._accept(one)]
+            if joined := self._join(together):
+                calls.append(joined)
+            else:
+                calls += filter(None, map(self._accept, together))
         admission.queue(calls)
 
-    def _join(self, together: Sequence[_Decoded[AnyMessage]]) -> list[AcceptedCall]:
-        """Join calls that ask for the same; return nothing if they must be accepted one by one."""
+    def _join(self, together: Sequence[_Decoded[AnyMessage]]) -> AcceptedCall | None:
+        """Join calls that ask for the same; return None if they must be accepted one by one."""
         if len(together) == 1:
-            return []
+            return None
         callers = [caller for caller, _ in together]
         request = together[0][1]._replace(boards=np.concatenate([request.boards for _, request in together]))
         deadlines = [rpc.deadline for rpc, _ in callers]
         call = self._admission.accept_joined(request, self._when_answered, callers, deadlines)
-        if call is None:
-            return []
-        for caller in callers:
-            caller[0].on_left = partial(call.cancel, caller)
-        return [call]
+        if call is not None:
+            for caller in callers:
+                caller[0].on_left = partial(call.cancel, caller)
+        return call
 
-    def _accept(self, decoded: _Decoded[AnyMessage]) -> list[AcceptedCall]:
+    def _accept(self, decoded: _Decoded[AnyMessage]) -> AcceptedCall | None:
+        """Accept a call, or end it with the reason why it is refused."""
         (rpc, message), request = decoded
         try:
             call = self._admission.accept(
@@ -155,13 +159,13 @@ class UnaryCalls(Generic[AnyMessage]):
             )
         except Exception as error:
             self._fail(rpc, message, error)
-            return []
+            return None
         rpc.on_left = call.cancel
-        return [call]
+        return call
 
     def _answer(self, calls: Sequence[AcceptedCall]) -> None:
         for call in calls:
-            callers = [call.context] if call.callers is None else call.callers
+            callers = call.contexts
             for rpc, _ in callers:
                 rpc.on_left = nothing  # breaks a reference cycle
             if call.error is not None:
