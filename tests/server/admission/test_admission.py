@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import numpy as np
 import pytest
+from google.rpc.code_pb2 import INTERNAL
 from numpy.typing import NDArray
 from octofold_game.rules import BoardError
 from octofold_proto.errors import (
@@ -28,8 +30,14 @@ from octofold_server.admission.request import Request
 from octofold_server.batching.call import Answer
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
+from octofold_server.grpc_transport.interface import Metadata
+from octofold_server.grpc_transport.native import NativeRpc
+from octofold_server.grpc_transport.unary import UnaryCalls
+from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
+from octofold_server.protocols.octofold_v1 import NextMovesCodec
 from support.fakes import RecordingBackend
+from support.served import packed
 from support.servers import WriteVersion
 
 
@@ -212,6 +220,48 @@ def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successo
     assert call.accepted.served.version == "2"
     assert call.result().moves.moves.tolist() == [0]
     assert checks == [15, 17]
+
+
+class RecordingRpc(NativeRpc):
+    """A call without a connection that records how it ends: with a reply, or with the number of a status."""
+
+    def __init__(self, ends: Queue[bytes | int]) -> None:
+        self.metadata, self.deadline = (), math.inf
+        self._ends = ends
+
+    def peer(self) -> str:
+        return "test"
+
+    def reply(self, message: bytes, trailing: Metadata = ()) -> None:
+        assert not trailing
+        self._ends.put(message)
+
+    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
+        assert details
+        assert trailing
+        self._ends.put(code)
+
+
+def test_an_unexpected_error_of_a_look_up_ends_only_the_calls_for_its_model(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve = models.resolve
+
+    def resolve_default(name: str, version: str, *, loads: bool = False) -> ServedVersion:
+        if name == "other":
+            raise RuntimeError("cannot start a thread")
+        return resolve(name, version, loads=loads)
+
+    monkeypatch.setattr(models, "resolve", resolve_default)
+    admission = Admission(models)
+    admission.open()
+    message, other = (packed(boards(1), model=model).SerializeToString() for model in ("", "other"))
+    ends: Queue[bytes | int] = Queue()
+    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    calls.take([(RecordingRpc(ends), received) for received in (message, message, other, other)])
+    ended = [ends.get() for _ in range(4)]
+    assert ended.count(INTERNAL) == 2
+    assert admission.open_calls == 0
 
 
 def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
