@@ -110,7 +110,11 @@ class ExportPlan:
 
 
 def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Choose the settings of an export; for a network from elsewhere, by measurements and by games."""
+    """Choose the settings of an export.
+
+    For a network that Octofold did not train, games choose the views and the rule, unless flags set the
+    views.
+    """
     if source.evidence is not None:
         return _foreign_plan(source, flags, report)
     views = flags.symmetries if isinstance(flags.symmetries, int) else _OUR_SYMMETRIES
@@ -118,7 +122,10 @@ def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Measure the spread of a network from elsewhere, and choose its views by games unless flags set them."""
+    """Measure the spread of a network that Octofold did not train, and choose its views.
+
+    Games choose them unless flags set them.
+    """
     description, boards = source.description, _spread_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)
     plan = ExportPlan(source, flags, flags.rule or source.rule, 1, spread)

@@ -347,7 +347,7 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 class ReplayOrder:
-    """The positions of the games in a replay file, in 16 bytes a game."""
+    """Where the games of a replay file begin and end, in 16 bytes a game."""
 
     def __init__(self) -> None:
         self._games = array("Q")
@@ -379,7 +379,7 @@ def write_in_order(
     """Write a new replay file with the games of all `files`, file by file, each sorted by game.
 
     Args:
-        files: replay files, each with the positions of its games.
+        files: replay files, each with its order.
         to: the new file; it is complete when the function returns.
         check: called often; an exception from it ends the copy.
 

@@ -46,7 +46,7 @@ class TuneFlags:
     """Options of `tune`."""
 
     depth: Annotated[int, integer(1, 12)] = option(2, "search depth of the player, in moves")
-    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights to start from")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic to start the search from")
     candidates: Count = option(600, "number of candidates to try; the last generation may exceed it")
     games: Count = option(300, "games that each candidate plays")
     seed: Annotated[int, integer(0, 2**31)] = option(1, "seed of the candidates and the games")

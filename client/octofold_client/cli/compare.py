@@ -139,8 +139,7 @@ def _check(options: Options, question: Question | None) -> None:
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
         raise UsageError(
-            f"the number of sides must be from 2 to {_MOST_SIDES}, such as A B or A --player SPEC, "
-            f"got {len(sides)}"
+            f"there must be 2 to {_MOST_SIDES} sides, such as A B or A --player SPEC, got {len(sides)}"
         )
     if options.html and len(sides) > MOST_RESULTS:
         raise UsageError(f"--html shows at most {MOST_RESULTS} sides, got {len(sides)}")

@@ -48,7 +48,9 @@ class Form:
                 "there is no form oip: for the Open Inference Protocol, use Triton's perf_analyzer"
             )
         if name not in FORMS:
-            raise WrongValue(f"the form must be one of {', '.join(FORMS)}, such as packed:16, got {text}")
+            raise WrongValue(
+                f"the form must be one of {', '.join(FORMS)}, or have boards as in packed:16, got {text}"
+            )
         number = whole_number(boards) if colon else 1
         if number is None or not 1 <= number <= MOST_BOARDS:
             raise WrongValue(

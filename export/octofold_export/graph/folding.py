@@ -100,7 +100,7 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     """Add the outputs for masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
     Returns the move `[N] int8`. Rule `vote` plays the move with the most votes, and breaks ties by worth.
-    Rule `mean` plays the move with the largest worth. `_break_ties` decides between moves of equal worth.
+    Rule `mean` plays the move with the largest worth.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
@@ -117,7 +117,7 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
         leads = graph.add("Equal", [votes, most], "leads")
         loser = graph.constant("loser", np.array(-np.inf, np.float32))
         worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
-    best = _break_ties(graph, worth, merged)
+    best = _choose_by_worth(graph, worth, merged)
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")
@@ -134,7 +134,7 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
     return graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
 
 
-def _break_ties(graph: GraphBuilder, worth: str, merged: Merged) -> str:
+def _choose_by_worth(graph: GraphBuilder, worth: str, merged: Merged) -> str:
     """Choose the move `[N]` with the largest worth `[N, 4]`, and break ties by a fixed order of moves.
 
     Moves whose worth is at most `merged.tie` below the largest count as equal. The first of them in the order

@@ -46,7 +46,9 @@ class DeviceImitationOptions:
     games: int = option(16_384, "games that the teacher plays at once", minimum=1)
     round_moves: int = option(64, "moves of each game that are shuffled together", minimum=1)
     warm_up_moves: int = option(
-        8_000, "maximum moves of the teacher in each game before training begins, at search depth 1"
+        8_000,
+        "before training, the teacher plays a random number of moves below this in each game, at search "
+        "depth 1",
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
 

@@ -1,9 +1,10 @@
 """The layers of an endgame: a layer holds all positions whose free tiles have the same sum.
 
-A move keeps the sum and a spawn raises it, so a layer leads only to the next two. Two numbers describe a
-position: the *upper* number stands for its first free cells, and the *lower* number for the other free cells.
-With L lower numbers, `formation.index` of the position is upper * L + lower, since strides fall from cell to
-cell. A layer is sorted by upper number, and then by lower number.
+A move keeps the sum and a spawn adds 2 or 4. Layers count in units of 2, so a layer leads only to the next
+two. Two numbers describe a position: the *upper* number encodes the tiles in the first half of the free
+cells, and the *lower* number those in the other half. With L lower numbers, `formation.index` of the position
+is upper * L + lower: strides fall from cell to cell, and each is the number of contents of all later cells.
+A layer is sorted by upper number, and then by lower number.
 """
 
 from __future__ import annotations

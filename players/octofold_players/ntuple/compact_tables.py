@@ -188,6 +188,9 @@ def _check(tables: CompactTables) -> None:
     if len(tables.entry_bits) != 2 * pages:
         raise ValueError(f"{len(tables.entry_bits)} bytes of entry bits do not match {pages} pages")
     if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
-        raise ValueError(f"{len(tables.lower_codes)} codes do not match {kept} entries")
+        raise ValueError(
+            f"{len(tables.lower_codes)} bytes of lower codes and {len(tables.upper_codes)} of upper codes do "
+            f"not match {kept} entries"
+        )
     if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
         raise ValueError(f"the codebook must be {CODES} finite numbers")

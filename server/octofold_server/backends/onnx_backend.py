@@ -194,7 +194,7 @@ def batch_sizes(largest: int) -> tuple[int, ...]:
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """Return a session that records the GPU's work, or one that does not if a node must run on the CPU."""
+    """Return a session that records the GPU's work as CUDA graphs, or one that does not if that fails."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:

@@ -92,8 +92,8 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        joins: whether calls that arrive together are joined if each has one board and they ask for the same;
-            only for messages without a timeout.
+        joins: whether calls that arrive together are joined, if each has one board and they differ in nothing
+            else. Only for a method whose messages have no field for a timeout.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:

@@ -101,7 +101,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     [
         (["timid", "greedy"], ["--no-worse-than", "2.5%", "--no-cap"], 3, " all runs; 40 games each).\n"),
         (["greedy", "again"], [], 0, " Both are the same player: their SHA-256 is abababababab..."),
-        (["greedy"], [], 2, "octofold compare: the number of sides must be from 2 to 50, such as A B or A "),
+        (["greedy"], [], 2, "octofold compare: there must be 2 to 50 sides, such as A B or A "),
     ],
 )
 def test_sides_without_a_cap_that_are_the_same_or_too_few(

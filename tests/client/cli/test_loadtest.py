@@ -191,7 +191,11 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
             "oip",
             "there is no form oip: for the Open Inference Protocol, use Triton's perf_analyzer",
         ),
-        (Form.parse, "soap", "the form must be one of unary, packed, stream, such as packed:16, got soap"),
+        (
+            Form.parse,
+            "soap",
+            "the form must be one of unary, packed, stream, or have boards as in packed:16, got soap",
+        ),
         (
             Form.parse,
             "packed:65537",

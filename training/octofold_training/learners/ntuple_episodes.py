@@ -67,7 +67,7 @@ class Buffers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def learn(entries, layout, how, moves, stop, buffers):
-    """Play games and their restarts, and learn from them, until `moves` moves are made or `stop` is set."""
+    """Play games, restart each from its middle, and learn, until `moves` moves are made or `stop` is set."""
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)

@@ -1,4 +1,4 @@
-"""Saves the state of random generators, so that a resumed run draws the same numbers."""
+"""Saves and restores the state of random generators, or seeds them anew for a resumed run."""
 
 from __future__ import annotations
 
