@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
+from google.rpc.code_pb2 import CANCELLED
 from octofold_proto.errors import InvalidRequest, QueueFull
 from octofold_proto.messages import CELLS
 from octofold_proto.status import DETAILS_KEY
@@ -297,6 +298,9 @@ def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:
         name: name of the method, for the log.
         request_id: the request id, if the protocol's message has a field for it; empty otherwise.
     """
+    if isinstance(error, CancelledError):  # the caller has left, and reads no details
+        rpc.end(CANCELLED)
+        return
     identity = request_id or request_id_of(rpc.metadata)
     status = failure_status(error, name, identity, rpc.peer())
     trailing = ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity))
