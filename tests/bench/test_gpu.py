@@ -94,4 +94,4 @@ def test_after_ctrl_c_the_figures_so_far_are_kept() -> None:
         *parts("check", "direct", "served"), at="2", do=lambda process: os.kill(process, signal.SIGINT)
     )
     assert run["figures"].keys() == {CHECK}
-    assert run["errors"] == {DIRECT: "interrupted", SERVED: "not begun: interrupted"}
+    assert run["errors"] == {DIRECT: "interrupted", SERVED: "not started: interrupted"}
