@@ -24,10 +24,6 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
             "put a flag before it that says what kind of file it is: --onnx, --torchscript",
         ),
         (["--checkpoint", "a"], "--name is required"),
-        (
-            ["--judge", "a"],
-            "--judge was removed: the export checks the description by games of the network itself",
-        ),
         (["--checkpoint", "a", "--name", "../small"], "got '../small'"),
         (["--onnx", "a", "--name", "b", "--type", "int9"], "--type is 'int9', which is none of"),
         (
