@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from octofold_client.contenders.local_players import LocalContender, local_player
 from octofold_client.errors import OctofoldError
+from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.tables import rows_of
 from octofold_client.session import Games, Players
 from octofold_game.player_specs import make_player
 

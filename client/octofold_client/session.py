@@ -22,12 +22,12 @@ from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
+from octofold_client.evaluation.report import markdown, report
 from octofold_client.evaluation.result import Evaluation, RunFigures
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary, in_order
-from octofold_client.evaluation.tables import markdown, report
 from octofold_client.extras import needing
 from octofold_client.provenance import record_run
 from octofold_client.rpc.client import Client
@@ -282,7 +282,7 @@ class Players:
         parallel = games.parallel or (LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL)
 
         def save(unfinished: list[Episode]) -> None:
-            kept.leave(unfinished + beyond)
+            kept.save_unfinished(unfinished + beyond)
 
         def on_lost(server: int, error: OctofoldError) -> None:
             progress.remark(f"continuing without {sources[server].target}: {error}")

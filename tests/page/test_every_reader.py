@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from octofold_client.evaluation.intervals import average_interval
+from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.tables import markdown
-from octofold_client.terminal.tables import print_markdown
+from octofold_client.terminal.markdown import print_markdown
 from octofold_game.replays import ReplayWriter, read_replays
 from playwright.sync_api import expect
 from rich.console import Console

@@ -1,6 +1,6 @@
 """`octofold analyse`: shows where the games of a result folder were lost and which moves cost most.
 
-`studies/endings.py` computes the figures.
+`studies/analysis.py` computes the figures.
 """
 
 import json
@@ -21,14 +21,14 @@ from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.cli.arguments import MOST_GAMES
+from octofold_client.cli.game_flags import MOST_GAMES
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
-from octofold_client.cli.judging import JudgeFlags
+from octofold_client.cli.judge_flags import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.studies.endings import (
+from octofold_client.studies.analysis import (
     COSTLIEST_KEPT,
     FILE,
     QUARTERS,
@@ -43,7 +43,7 @@ from octofold_client.studies.endings import (
 )
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.tables import print_markdown
+from octofold_client.terminal.markdown import print_markdown
 from octofold_client.wording import aligned, counted
 
 REPORT = "analysis.md"

@@ -1,32 +1,18 @@
-"""Flags that several subcommands share, and the parsers of their values."""
+"""The flags for servers, credentials, models and local players, which several subcommands share."""
 
-import itertools
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
-from octofold_game.commands.options import File, Folder, Kind, Name, Seed, WrongValue, option
-from octofold_game.contract.results import RESULTS
+from octofold_game.commands.options import File, Kind, Name, WrongValue, option
 
 from octofold_client.errors import InvalidRequest, UsageError
-from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS
 from octofold_client.evaluation.servers import Servers
-from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of
-from octofold_client.session import LOCAL_PARALLEL, PARALLEL
 
 DEFAULT_TARGET = "127.0.0.1:50051"
-_NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
-GAMES = 100
-"""Default of --games."""
-MOST_GAMES = 10**9
-MOST_PARALLEL = 2 * 65_536
-"""Maximum of --parallel: two groups of games, each as large as the largest call that a server accepts."""
-MOST_PATIENCE = 7 * 24 * 3600
 
 
 def _targets(text: str) -> list[str]:
@@ -34,13 +20,6 @@ def _targets(text: str) -> list[str]:
         return list(addresses_of(text))
     except InvalidRequest as error:
         raise WrongValue(str(error).removeprefix("the target ")) from None
-
-
-def _slice(text: str) -> tuple[int, int]:
-    try:
-        return slice_numbers(text)
-    except ValueError as error:
-        raise WrongValue(str(error)) from None
 
 
 def _listed(text: str) -> list[str]:
@@ -58,7 +37,6 @@ SERVERS = (
     "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all servers "
     f"behind a DNS name (default: {DEFAULT_TARGET})"
 )
-SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plain=True)]
 
 
 @dataclass(kw_only=True)
@@ -133,43 +111,6 @@ class PlayersFlag:
     )
 
 
-@dataclass(kw_only=True)
-class GameFlags:
-    """The flags for games and their folder."""
-
-    games: int | None = option(None, f"number of games (default: {GAMES})", 1, MOST_GAMES)
-    seed: Seed = option(0, "seed of the new tiles; equal seeds give equal tiles", metavar="N")
-    parallel: int | None = option(
-        None,
-        f"number of games at a time (default: {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
-        1,
-        MOST_PARALLEL,
-    )
-    out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
-    patience: int | None = option(
-        None,
-        "timeout for retries while no server answers, for example during a restart (default: "
-        f"{RETRY_TIMEOUT_SECONDS:g} during the games, 0 before them)",
-        0,
-        MOST_PATIENCE,
-        metavar="SECONDS",
-    )
-    watch: bool = option(
-        False,
-        "also write the boards of running games into live.json in the result folder, for the Watch tab of "
-        "the server's page",
-    )
-
-
-@dataclass(kw_only=True)
-class SliceFlag:
-    """The flag for a slice of the games."""
-
-    slice: SliceNumbers | None = option(
-        None, "cut the games into N slices and play only slice K; octofold merge puts the slices together"
-    )
-
-
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
     """Return the name and the version in NAME or NAME:VERSION; `version` is used if the text has none.
 
@@ -180,15 +121,3 @@ def name_and_version(text: str, version: str = "") -> tuple[str, str]:
     if own and version and own != version:
         raise UsageError(f"--version must be {own}, as in {text}, got {version}")
     return name, own or version
-
-
-def name_in_folder(name: str) -> str:
-    """Return the name with hyphens in place of slashes and other characters that do not suit folder names."""
-    return _NOT_IN_NAMES.sub("-", name)
-
-
-def result_folders(name: str) -> Iterator[Path]:
-    """Yield the folders NAME, NAME-2, NAME-3 ... in `results`, without end."""
-    yield RESULTS / name
-    for number in itertools.count(2):
-        yield RESULTS / f"{name}-{number}"

@@ -17,17 +17,11 @@ from octofold_game.contract.results import FIRST_GAMES, NO, RESULTS, UNDECIDED
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
-    MOST_GAMES,
-    GameFlags,
-    PlayersFlag,
-    name_and_version,
-    name_in_folder,
-)
+from octofold_client.cli.arguments import PlayersFlag, name_and_version
+from octofold_client.cli.game_flags import MOST_GAMES, GameFlags, folder_of, games_of, name_in_folder
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.judging import LuckFlag, print_luck_progress
-from octofold_client.cli.playing import folder_of, games_of
+from octofold_client.cli.judge_flags import LuckFlag, print_luck_progress
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
@@ -45,7 +39,7 @@ from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
 from octofold_client.studies.html.parts import MOST_RESULTS
-from octofold_client.terminal.tables import print_markdown
+from octofold_client.terminal.markdown import print_markdown
 
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50

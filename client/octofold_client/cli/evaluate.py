@@ -9,16 +9,17 @@ from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import GameFlags, Names, PlayersFlag, SliceFlag, name_and_version
+from octofold_client.cli.arguments import Names, PlayersFlag, name_and_version
+from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_of, games_of
 from octofold_client.cli.json_output import JsonFlag, print_json
-from octofold_client.cli.judging import LuckFlag
-from octofold_client.cli.playing import as_json, folder_of, games_of, show
+from octofold_client.cli.judge_flags import LuckFlag
+from octofold_client.cli.result_output import as_json, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.extras import needing
 from octofold_client.session import Players
-from octofold_client.studies.recording import write_logs
+from octofold_client.studies.play_logs import write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 

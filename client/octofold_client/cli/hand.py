@@ -12,7 +12,7 @@ from octofold_game.episodes import Episode
 from rich.console import Console
 from rich.live import Live
 
-from octofold_client.cli.judging import JudgeFlags
+from octofold_client.cli.judge_flags import JudgeFlags
 from octofold_client.contenders.advice import Adviser
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
@@ -100,7 +100,7 @@ class _Games:
 
     def save(self) -> None:
         """Save the unfinished games, so that nothing is lost if the program ends."""
-        self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
+        self._kept.save_unfinished([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
         """Leave the current game, begin another one and return it."""
@@ -116,7 +116,7 @@ class _Games:
         if self._game.over:
             self._kept.append([self._game.episode])
             self._finished += 1
-            self._kept.leave(self._others)
+            self._kept.save_unfinished(self._others)
         else:
             self.save()
 

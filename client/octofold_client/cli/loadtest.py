@@ -16,13 +16,8 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
-    ModelFlags,
-    ServerFlags,
-    name_and_version,
-    name_in_folder,
-    result_folders,
-)
+from octofold_client.cli.arguments import ModelFlags, ServerFlags, name_and_version
+from octofold_client.cli.game_flags import name_in_folder, result_folders
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
@@ -32,13 +27,13 @@ from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.result import FILE, Limit, LoadTest, tables
 from octofold_client.loadtest.run import LoadTestRun
-from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.loadtest.server_counters import ServerStatistics
 from octofold_client.loadtest.workers import load_windows
 from octofold_client.provenance import Provenance
 from octofold_client.rpc.targets import servers_of
 from octofold_client.terminal.display import display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.tables import print_markdown
+from octofold_client.terminal.markdown import print_markdown
 
 MOST_CALLERS, MOST_PROCESSES, MOST_RATE = 65_536, 256, 1e6
 MOST_STEPS = 1000

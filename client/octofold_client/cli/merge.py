@@ -9,8 +9,8 @@ from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.judging import LuckFlag
-from octofold_client.cli.playing import report
+from octofold_client.cli.judge_flags import LuckFlag
+from octofold_client.cli.result_output import report
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.display import count_on, display_on

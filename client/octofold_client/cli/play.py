@@ -11,10 +11,11 @@ from octofold_game.contract.results import RESULTS
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import GameFlags, ModelFlags, SliceFlag, name_and_version, result_folders
+from octofold_client.cli.arguments import ModelFlags, name_and_version
+from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_name, games_of, result_folders
 from octofold_client.cli.json_output import JsonFlag
-from octofold_client.cli.judging import DEFAULT_MODELS, shipped_values
-from octofold_client.cli.playing import folder_name, games_of, report
+from octofold_client.cli.judge_flags import DEFAULT_MODELS, shipped_values
+from octofold_client.cli.result_output import report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing

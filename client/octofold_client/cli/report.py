@@ -14,16 +14,16 @@ from rich.console import Console
 
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
-from octofold_client.cli.judging import LuckFlag, print_luck_progress
-from octofold_client.cli.playing import as_json
+from octofold_client.cli.judge_flags import LuckFlag, print_luck_progress
+from octofold_client.cli.result_output import as_json
 from octofold_client.errors import UsageError
+from octofold_client.evaluation.report import markdown
+from octofold_client.evaluation.report import report as markdown_report
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.tables import markdown
-from octofold_client.evaluation.tables import report as markdown_report
 from octofold_client.extras import needing
 from octofold_client.studies.html.parts import MOST_RESULTS, read_parts
-from octofold_client.terminal.tables import print_markdown
+from octofold_client.terminal.markdown import print_markdown
 
 OVERLAY_FILE = "report-of-several.html"
 

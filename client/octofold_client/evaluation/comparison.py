@@ -15,9 +15,9 @@ from octofold_client.evaluation.intervals import FEWEST, difference_interval, sh
 from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
 from octofold_client.evaluation.luck import adjusted_pair, worth_in_words
 from octofold_client.evaluation.question import Finding, Question
+from octofold_client.evaluation.report import percents
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 from octofold_client.evaluation.sides import Side
-from octofold_client.evaluation.tables import percents
 from octofold_client.wording import counted, decimals_for
 
 

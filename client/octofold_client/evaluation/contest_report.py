@@ -11,8 +11,8 @@ from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest, Standing
+from octofold_client.evaluation.report import ASSUMED, percents
 from octofold_client.evaluation.sequential import CAP
-from octofold_client.evaluation.tables import ASSUMED, percents
 from octofold_client.wording import aligned, decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"

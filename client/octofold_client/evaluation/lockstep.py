@@ -102,7 +102,7 @@ class PlayedBatch:
 
 @dataclass(frozen=True)
 class _RetryLimits:
-    ask_again: RetryPolicy
+    retry: RetryPolicy
     timeout_seconds: float
     full_timeout_seconds: float
 
@@ -143,8 +143,8 @@ def play(
     largest_exponent: int,
     while_waiting: Callable[[], None] = lambda: None,
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
-    on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
-    ask_again: RetryPolicy = EVALUATION_RETRY,
+    on_unfinished: Callable[[list[Episode]], None] = lambda _unfinished: None,
+    retry: RetryPolicy = EVALUATION_RETRY,
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS,
     full_timeout_seconds: float = FULL_TIMEOUT_SECONDS,
 ) -> Generator[PlayedBatch, None, None]:
@@ -158,8 +158,8 @@ def play(
         largest_exponent: a game ends when it exceeds this exponent.
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
         on_lost: called when a server begins to fail while others still work, with its index and its error.
-        on_left: called at the end, also after an error, with the games that have begun and not finished.
-        ask_again: pauses before retries of a full or unavailable server. The last pause is repeated.
+        on_unfinished: called at the end, even after an error, with games that have begun and not ended.
+        retry: how often and after which pauses a full or unavailable server is retried.
         retry_timeout_seconds: timeout for retries to an unavailable server. The games end when all servers
             have been unavailable for this long.
         full_timeout_seconds: timeout for retries to servers with full queues while none answers, if this is
@@ -171,7 +171,7 @@ def play(
         OctofoldError: the last server failed, or the queues of all servers have been full for too long.
     """
     full_timeout = max(full_timeout_seconds, retry_timeout_seconds)
-    retry_limits = _RetryLimits(ask_again, retry_timeout_seconds, full_timeout)
+    retry_limits = _RetryLimits(retry, retry_timeout_seconds, full_timeout)
     table = _Table(asks, seed, games, parallel, largest_exponent, retry_limits)
     try:
         while table.ready or table.in_flight:
@@ -182,7 +182,7 @@ def play(
                 raise
             except OctofoldError as error:
                 table.make_ready(group)  # any server can take over the group
-                if table.back_off(server, error):
+                if table.pause_or_give_up(server, error):
                     on_lost(server.number, error)
                 continue
             table.count_answer(server, len(answered.moves))
@@ -194,7 +194,7 @@ def play(
             table.send()  # before anything else, so that the server has work
             yield table.result_of(group, answered, finished)
     finally:
-        on_left(table.unfinished())
+        on_unfinished(table.unfinished())
 
 
 class _Table:
@@ -276,7 +276,7 @@ class _Table:
         server.failures = 0
         self._last_answer = time.monotonic()
 
-    def back_off(self, server: _Server, error: OctofoldError) -> bool:
+    def pause_or_give_up(self, server: _Server, error: OctofoldError) -> bool:
         """Pause calls to a server after an error, or give the server up.
 
         Returns:
@@ -297,8 +297,7 @@ class _Table:
             server.failures += 1
             if server.failures == 1:
                 server.failing_since = now
-        ask_again = self._retry_limits.ask_again
-        wait = ask_again.wait_seconds(error, min(max(1, server.failures), ask_again.attempts - 1))
+        wait = self._retry_limits.retry.wait_seconds(error, max(1, server.failures))
         if wait is None:
             server.lost = True
         else:

@@ -13,11 +13,11 @@ from octofold_game.replays import ReplayOrder, write_in_order
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError, OtherEvaluation
+from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, RunFigures, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, in_order
-from octofold_client.evaluation.tables import report
 from octofold_client.provenance import runs_of
 from octofold_client.wording import counted, listed
 

@@ -343,7 +343,7 @@ class KeptGames:
             with whole_file(self._folder.replays, durable=True) as partial:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
-    def leave(self, episodes: Sequence[Episode]) -> None:
+    def save_unfinished(self, episodes: Sequence[Episode]) -> None:
         """Save unfinished games for the next run, in place of those saved by earlier runs.
 
         Raises:

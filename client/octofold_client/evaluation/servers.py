@@ -14,10 +14,10 @@ from octofold_client.evaluation.lockstep import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import POLL_SECONDS, Client
+from octofold_client.rpc.connection_errors import explain_tls, speaks_tls
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
-from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
 FIRST_CALL_TIMEOUT_SECONDS = 10.0
 """Deadline of the first call. It is short, so that the command fails soon if no server answers."""

@@ -1,7 +1,7 @@
 """Summarizes finished games: averages, medians and shares with 95% confidence intervals.
 
 Averages have Student's t intervals, shares have Wilson's, and the interval of the median lies between two
-order statistics. `tables.py` formats the figures.
+order statistics. `report.py` formats the figures.
 """
 
 from collections.abc import Iterable, Sequence

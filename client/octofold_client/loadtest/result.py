@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from octofold_game.system.files import write_text
 
 from octofold_client.loadtest.loads import LATE_SECONDS, Closed, Counts, Load, Open, per_second
-from octofold_client.loadtest.statistics import ServerCounters, Split
+from octofold_client.loadtest.server_counters import ServerCounters, Split
 from octofold_client.provenance import Provenance
 from octofold_client.wording import aligned, counted
 
@@ -93,7 +93,7 @@ class StepResult(Struct, kw_only=True):
         """
         counts = Counts.of_windows(windows[-AGREEING:])
         server = Split.between(counters[max(0, len(counters) - 1 - AGREEING)], counters[-1])
-        has_agreed = agree(windows)
+        has_agreed = windows_agree(windows)
         warnings = []
         slow = _signs_of_a_slow_client(load, counts)
         if slow:
@@ -195,7 +195,7 @@ class LoadTest(Struct, kw_only=True):
         write_text(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
 
 
-def agree(windows: Sequence[Counts]) -> bool:
+def windows_agree(windows: Sequence[Counts]) -> bool:
     """Return whether the last three windows agree in rate and in average latency."""
     last = windows[-AGREEING:]
     figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Windows
-from octofold_client.loadtest.result import AGREEING, LoadTest, StepResult, agree
-from octofold_client.loadtest.statistics import ServerCounters
+from octofold_client.loadtest.result import AGREEING, LoadTest, StepResult, windows_agree
+from octofold_client.loadtest.server_counters import ServerCounters
 from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
@@ -59,7 +59,7 @@ class LoadTestRun:
         self.test.finished = True
 
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
-        """Measure a load until three windows agree, or for the maximum number of windows.
+        """Measure a load until three windows windows_agree, or for the maximum number of windows.
 
         In a search, three windows in a row that exceed the limit end the step. Without a limit, the step
         continues while calls are waiting and none has ended in the last windows, because such windows show
@@ -102,7 +102,9 @@ class LoadTestRun:
                             raise LoadTestError(f"{load}: all calls failed; last error: {errors[-1]}")
                     is_too_slow = limit is not None and not any(map(limit.is_kept_by, last))
                     complete = (
-                        agree(windows) or (is_full and is_too_slow) or len(windows) >= test.most_windows
+                        windows_agree(windows)
+                        or (is_full and is_too_slow)
+                        or len(windows) >= test.most_windows
                     )
         finally:
             if windows:

@@ -56,7 +56,7 @@ class RayCluster:
         largest_exponent: int,
         remark: Callable[[str], None],
         check: Callable[[], None],
-        on_left: Callable[[list[Episode]], None],
+        on_unfinished: Callable[[list[Episode]], None],
     ) -> Generator[PlayedBatch, None, None]:
         """Play games in tasks as `lockstep.play` does, and yield a step for each message of a task.
 
@@ -68,7 +68,7 @@ class RayCluster:
             largest_exponent: a game ends when it exceeds this exponent.
             remark: called with a message for people.
             check: called at least every 0.2 s; an exception from it ends the games.
-            on_left: called at the end, also after an error, with the games that have begun and not finished.
+            on_unfinished: called at the end, even after an error, with games that have begun and not ended.
 
         Raises:
             EvaluationError: a node has another player than this machine.
@@ -101,7 +101,7 @@ class RayCluster:
         finally:
             for each in spread.running:
                 ray.cancel(each.messages, force=True)
-            on_left(spread.unfinished())
+            on_unfinished(spread.unfinished())
 
 
 class _Slice:

@@ -34,9 +34,9 @@ from octofold_client.errors import (
     error_of_call,
 )
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.connection_errors import explain
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import addresses_of
-from octofold_client.rpc.unreachable import explain
 
 T = TypeVar("T")
 

@@ -4,9 +4,13 @@ No call of this client changes anything on the server, so every call is safe to 
 """
 
 import random
+import sys
 from dataclasses import dataclass
 
 from octofold_client.errors import DeadlinePassed, OctofoldError, QueueFull, Unavailable
+
+_MOST_DOUBLINGS = 100
+"""Maximum number of times that a wait doubles. More could overflow."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class RetryPolicy:
         if attempt >= self.attempts:
             return None
         if isinstance(error, Unavailable) or (self.silence and isinstance(error, DeadlinePassed)):
-            wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0 ** (attempt - 1))
+            doublings = min(attempt - 1, _MOST_DOUBLINGS)
+            wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0**doublings)
         elif isinstance(error, QueueFull):
             wait = error.retry_after_seconds
         else:
@@ -41,6 +46,6 @@ DEFAULT_RETRY = RetryPolicy()
 NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """Policy for the first call to a server, which must fail soon if no server answers."""
-EVALUATION_RETRY = RetryPolicy(attempts=7, largest_wait_seconds=5.0, silence=True)
-"""Policy for a server that plays games. It sets the waits between retries; the timeout is set by
-`--patience`."""
+EVALUATION_RETRY = RetryPolicy(attempts=sys.maxsize, largest_wait_seconds=3.2, silence=True)
+"""Policy for a server that plays games. The number of attempts is not limited; `evaluation/lockstep.py` gives
+a server up after the time of `--patience`."""

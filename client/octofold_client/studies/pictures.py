@@ -35,7 +35,7 @@ from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.luck import score_curve
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary, TileShare, column
-from octofold_client.studies.endings import QUARTERS, Analysis, Group, JudgeName
+from octofold_client.studies.analysis import QUARTERS, Analysis, Group, JudgeName
 
 Named = tuple[str, Evaluation, Summary]
 """The name, the content and the figures of a finished evaluation. All names in a picture differ."""

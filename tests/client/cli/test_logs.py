@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.studies import recording
-from octofold_client.studies.recording import write_logs
+from octofold_client.studies import play_logs
+from octofold_client.studies.play_logs import write_logs
 from octofold_game.play_logs.moves import CheckedMoves, LoggedMoves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays
@@ -48,7 +48,7 @@ def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path) -> None:
 
 
 def test_games_are_divided_among_files(games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "GAMES_PER_FILE", 30)
+    monkeypatch.setattr(play_logs, "GAMES_PER_FILE", 30)
     folder = ResultFolder(Path(shutil.copytree(games, tmp_path / "greedy")))
     files = write_logs(folder, lambda _: None, lambda: None)
     assert list(files) == log_files(folder.path)

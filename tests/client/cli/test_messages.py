@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from octofold_client.cli import command_line
-from octofold_client.cli.arguments import name_in_folder
+from octofold_client.cli.game_flags import name_in_folder
 from support.commands import failure, octofold
 
 ROOT = Path(__file__).parents[3]

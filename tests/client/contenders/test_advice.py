@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 from octofold_client import Client, ModelVersion
-from octofold_client.cli.judging import JudgeFlags
+from octofold_client.cli.judge_flags import JudgeFlags
 from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove

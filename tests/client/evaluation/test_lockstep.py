@@ -1,5 +1,6 @@
 """Games in lockstep with local players: the games do not depend on how many run at once."""
 
+import sys
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
@@ -125,7 +126,7 @@ def full(seconds: float) -> QueueFull:
     return QueueFull("too many boards are waiting", seconds)
 
 
-AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0, silence=True)
+AT_ONCE = RetryPolicy(attempts=sys.maxsize, first_wait_seconds=0, silence=True)
 """A policy that retries a failed server without waiting."""
 
 
@@ -144,7 +145,7 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
             6,
             15,
             on_lost=lambda server, _: lost.append(server),
-            ask_again=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
+            retry=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
             retry_timeout_seconds=patience,
         )
     )
@@ -169,7 +170,7 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
                 6,
                 15,
                 on_lost=lambda _, error: lost.append(error),
-                ask_again=AT_ONCE,
+                retry=AT_ONCE,
                 retry_timeout_seconds=0,
             )
         )
@@ -182,7 +183,7 @@ def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
 ) -> None:
     calls = 200  # far more than the attempts of a call
     back = Failing(range(3, calls), lambda: error("gone"))
-    steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, retry_timeout_seconds=3_600))
+    steps = list(play([back], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=3_600))
     assert sum(len(step.finished) for step in steps) == 4
     gone = dying(3)
     with pytest.raises(Unavailable):
@@ -193,7 +194,7 @@ def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
                 range(4),
                 4,
                 15,
-                ask_again=RetryPolicy(first_wait_seconds=60),
+                retry=RetryPolicy(first_wait_seconds=60),
                 retry_timeout_seconds=0,
             )
         )
@@ -210,7 +211,7 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
         6,
         15,
         on_lost=lambda server, _: lost.append(server),
-        ask_again=AT_ONCE,
+        retry=AT_ONCE,
     )
     assert sum(len(step.finished) for step in steps) == 12
     assert len(back.batches) > 100
@@ -220,11 +221,7 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
 def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
     with pytest.raises(QueueFull):
-        list(
-            play(
-                [busy], 7, range(4), 4, 15, ask_again=AT_ONCE, retry_timeout_seconds=0, full_timeout_seconds=0
-            )
-        )
+        list(play([busy], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=0, full_timeout_seconds=0))
 
 
 def test_while_a_server_is_full_the_others_get_its_games() -> None:

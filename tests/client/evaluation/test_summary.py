@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from octofold_client.evaluation.luck import AdjustedAverage
+from octofold_client.evaluation.report import markdown, notes_of
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.summary import TILES, GameSummary, Summary
-from octofold_client.evaluation.tables import markdown, notes_of
 from octofold_game.contract.results import Completeness
 
 GAMES = [

@@ -13,7 +13,7 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import CallFailed, Form, Task, connect
 from octofold_client.loadtest.loads import Closed, Counts, Windows
-from octofold_client.loadtest.statistics import ServerCounters, ServerStatistics, Split
+from octofold_client.loadtest.server_counters import ServerCounters, ServerStatistics, Split
 from octofold_client.loadtest.workers import load_windows
 from support.waiting import wait_for
 

@@ -26,7 +26,7 @@ from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Wi
 from octofold_client.loadtest.picture import latency_against_load
 from octofold_client.loadtest.result import Limit, LoadTest, StepResult, remarks
 from octofold_client.loadtest.run import PRECISION, LoadTestRun, highest_rate
-from octofold_client.loadtest.statistics import ServerCounters
+from octofold_client.loadtest.server_counters import ServerCounters
 from octofold_client.terminal.display import display_on
 from rich.console import Console
 

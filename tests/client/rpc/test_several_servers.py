@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from octofold_client import AsyncClient, Client
-from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.loadtest.server_counters import ServerStatistics
 from octofold_client.rpc.credentials import PLAINTEXT
 from support.fleets import Fleet, Member
 from support.waiting import wait_for

@@ -15,7 +15,7 @@ from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.provenance import Provenance, runs_of, when
-from octofold_client.studies.endings import Analysis, read_analysis
+from octofold_client.studies.analysis import Analysis, read_analysis
 
 MOST_RESULTS = 8
 """Maximum number of results in one report, limited by the number of colors."""

@@ -16,9 +16,9 @@ from octofold_game.rules import MOVE_NAMES
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import league_rows, pair_rows, sentences
-from octofold_client.evaluation.tables import ASSUMED, INTERVALS, rows_of, warnings_of
+from octofold_client.evaluation.report import ASSUMED, INTERVALS, rows_of, warnings_of
 from octofold_client.provenance import Provenance
-from octofold_client.studies.endings import CostlyMove, JudgeName
+from octofold_client.studies.analysis import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, make, picture, table
 from octofold_client.studies.html.parts import COSTLY_MOVES, EvaluationPart
 from octofold_client.studies.pictures import comparison, figures, lost_games, luck_picture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from octofold_client.cli.html_report import write_html
 from octofold_client.contenders.judges import Judge, Opinion
-from octofold_client.studies.endings import Analysis, Ending, Verdicts
+from octofold_client.studies.analysis import Analysis, Ending, Verdicts
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES

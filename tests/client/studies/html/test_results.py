@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from octofold_client.errors import EvaluationError
 from octofold_client.provenance import Provenance, record_run, runs_of
-from octofold_client.studies.endings import read_analysis
+from octofold_client.studies.analysis import read_analysis
 from octofold_client.studies.html.elements import html, make, raw
 from octofold_client.studies.html.parts import read_parts
 from octofold_game.replays import read_replays

@@ -1,7 +1,7 @@
 """gRPC's messages about failed connections are made readable. The messages are those of grpcio 1.85."""
 
 import pytest
-from octofold_client.rpc.unreachable import explain
+from octofold_client.rpc.connection_errors import explain
 
 HERE = "here:1"
 LAST = "failed to connect to all addresses; last error: "
