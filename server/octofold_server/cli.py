@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal, and return the exit code."""
+    """Serve until SIGTERM or SIGINT, and return the exit code."""
     hold_hangups()
     # Imported late, because a SIGHUP ends the process until `hold_hangups` has been called.
     from octofold_server.config.options import ConfigError
@@ -64,16 +64,16 @@ def _run_together(config: Config) -> int:
 
 
 def run(config: Config, slot: ProcessSlot | None = None) -> int:
-    """Serve in this process until a signal, and return the exit code.
+    """Serve in this process until SIGTERM or SIGINT, and return the exit code.
 
     Args:
         config: the configuration.
-        slot: the slot of this process among several; None if there is only one process.
+        slot: the place of this process among those that share the port; None if there is only one process.
     """
     set_up_log(config.log_format, config.log_level)
-    faulthandler.enable()  # if a native library crashes, prints where Python called it
+    faulthandler.enable()  # prints the Python stack if a native library crashes
 
-    # Imported late, so that --help need not wait half a second for onnxruntime and gRPC.
+    # Imported late, so that --help does not wait half a second for onnxruntime and gRPC.
     try:
         from octofold_proto.errors import ModelError
 

@@ -32,12 +32,12 @@ Policies = Annotated[
     VersionPolicies,
     Kind(
         parse_policies,
-        "all, latest:N, or versions such as 1,3, followed by ;MODEL=... for each model with its own rule",
+        "all, latest:N, or a list such as 1,3; for a model with its own rule, append ;MODEL=RULE",
         "RULE",
     ),
 ]
 PlayerKinds = Annotated[
-    tuple[str, ...], Kind(parse_kinds, "names of kinds separated by commas, or none", "KIND,...")
+    tuple[str, ...], Kind(parse_kinds, "kinds of players, separated by commas, or none", "KIND,...")
 ]
 
 
@@ -50,12 +50,12 @@ class ConfigError(OctofoldError):
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of a server. Every field made by `option` is a flag with a help text."""
+    """The configuration of a server. Every field that `option` makes is a flag with a help text."""
 
     host: str = option(
         "127.0.0.1",
-        "listen on this address; :: accepts connections from other machines over IPv6 and IPv4, 0.0.0.0 only "
-        "over IPv4; unix:PATH is a Unix socket, only for gRPC",
+        "listen on this address; :: is all interfaces over IPv6 and IPv4, 0.0.0.0 all interfaces over IPv4; "
+        "unix:PATH is a Unix socket, which serves only gRPC",
         begins="Protocols",
     )
     port: int = option(50051, "gRPC port; 0 chooses a free port", 0, 65535)
@@ -71,7 +71,7 @@ class Config:
         None, "write the HTTP port to this file, before --port-file is written"
     )
     page: bool = option(
-        True, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
+        True, "serve a web page at / of the HTTP port: play a game, ask models for moves, watch results"
     )
     results: Folder = option(
         RESULTS,
@@ -97,8 +97,8 @@ class Config:
     )
     watch: Seconds = option(
         0.0,
-        "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP "
-        "and calls load changes",
+        "interval between checks of the model repository, whose changes are then loaded; 0 disables the "
+        "checks, so that changes are loaded only on SIGHUP or by a request to load a model",
     )
     default_model: Name = option(
         "",
@@ -114,23 +114,23 @@ class Config:
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 chooses 1024 on a GPU, and 8 to 256 on a CPU by a measurement when a "
-        "model is loaded",
+        "maximum boards in a batch; 0 chooses 1024 on a GPU; on a CPU, it chooses 8 to 256 by timing each "
+        "model when it is loaded",
         0,
         65_536,
     )
     lanes: int = option(
         0,
-        "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses the number "
-        "of CPU cores divided by the threads of a lane and by --processes, but at least 1; 1 on a GPU, and 2 "
-        "for a player",
+        "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses, for a "
+        "network on a CPU, the number of cores divided by --threads and --processes, but at least 1; for a "
+        "network on a GPU 1, and for a player 2",
         0,
         1024,
     )
     threads: int = option(
         0,
-        "threads per lane on a CPU; 0 uses 1 thread for a network and all cores for a search, divided "
-        "among --processes",
+        "threads per lane on a CPU; 0 chooses 1 for a network, and for a player the number of cores divided "
+        "by --processes",
         0,
         1024,
     )
@@ -155,20 +155,20 @@ class Config:
     drain: Seconds = option(30.0, "maximum time to wait for accepted calls to finish, after the grace period")
     stop_with_input: bool = option(
         False,
-        "stop as on SIGTERM when standard input ends; a server that reads a pipe of another program then "
-        "stops even if that program is killed",
+        "stop, as on SIGTERM, when standard input ends; if standard input is a pipe from another program, "
+        "the server thus stops even if that program is killed",
     )
     queue_capacity: int = option(
         131_072,
-        "maximum boards in a queue of a model: one queue for each priority, and one for long searches; "
-        "further calls fail with RESOURCE_EXHAUSTED",
+        "maximum boards in each queue of a model, which has one queue per priority, and one for long "
+        "searches; further calls fail with RESOURCE_EXHAUSTED",
         1,
         100_000_000,
         begins="Limits",
     )
     max_search_time: float = option(
         LONGEST_SEARCH_US / 1e6,
-        "maximum seconds that a call may ask a player to search for each board",
+        "maximum seconds of search per board that a call may request of a player",
         0.001,
         LONGEST_SEARCH_US / 1e6,
     )
@@ -177,8 +177,8 @@ class Config:
     )
     max_connection_age: Seconds = option(
         0.0,
-        "close a gRPC connection after this many seconds, plus or minus 10% at random, so that clients look "
-        "for new servers; 0 disables",
+        "close a gRPC connection after this many seconds, plus or minus 10% at random, so that clients "
+        "reconnect and find new servers; 0 disables",
         begins="Several servers",
     )
     tls_certificate: File | None = option(
@@ -210,8 +210,8 @@ class Config:
     )
     tracing: bool = option(
         False,
-        "send OpenTelemetry spans of calls and batches to the collector in the standard "
-        "OTEL_EXPORTER_OTLP_* variables; needs the extra `tracing`",
+        "send OpenTelemetry spans of calls and batches to the collector that the standard "
+        "OTEL_EXPORTER_OTLP_* variables name; needs the extra `tracing`",
     )
 
     # These limits have no flags; tests set other values.
@@ -230,21 +230,21 @@ class Config:
     max_calls_per_connection: int = 256
     """Maximum calls and streams open on one connection; further ones wait in the client."""
     max_streams: int = 256
-    """Maximum open streams. Each may hold an incomplete message until `stream_idle` ends it; gRPC does not
-    report these bytes, so they come on top of `max_bytes_in_flight`."""
+    """Maximum open streams. Each may hold an incomplete message until it is closed after `stream_idle`. gRPC
+    does not report these bytes, so `max_bytes_in_flight` does not include them."""
     max_streams_per_connection: int = 64
     """Maximum open streams on one connection."""
     stream_idle: float = 600.0
     """Seconds after which an idle stream is closed; 0 disables."""
     connection_idle: float = 600.0
-    """Seconds after which a gRPC connection without a call is closed, and clients reconnect when they call; 0
-    disables."""
+    """Seconds after which a gRPC connection without a call is closed; 0 disables. A client reconnects at its
+    next call."""
     max_connection_age_grace: float = 30.0
     """Seconds that the calls of a connection have to finish after `max_connection_age`. Streams that are
     still open then end with UNAVAILABLE."""
 
     def unsupported_by_native(self) -> str:
-        """Return the flag of an option that is set but that the native transport lacks; empty if none."""
+        """Return the flag of a set option that the native transport does not support; else ""."""
         needed = (self.tls_certificate, "tls_certificate"), (self.max_connection_age, "max_connection_age")
         return next((flag_of(name) for value, name in needed if value), "")
 

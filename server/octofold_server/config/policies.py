@@ -11,7 +11,7 @@ from octofold_game.contract.model import MODEL_NAME
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
-"""Pattern of the name of a kind of players, as in cards."""
+"""Pattern of the names of kinds of players, as in cards."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class VersionPolicy:
     """A policy that selects the versions to serve, from the newest to the oldest."""
 
     most: int | None = None
-    """Maximum number of versions that can be served; None for no limit."""
+    """Maximum number of versions to serve; None for no limit."""
     only: frozenset[int] | None = None
     """Allowed versions; None for all."""
 

@@ -1,7 +1,7 @@
 """Reads the configuration from the command line, the environment and a TOML file.
 
 A flag takes precedence over its environment variable, then over the file of --config, then over the default.
-An unknown name is an error with a suggestion.
+An unknown flag or key, or a misspelled variable, is an error; its message suggests a known name.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 ALMOST_EQUAL = 0.75
-"""Minimum similarity to a variable of the server, from 0 to 1, that makes an unknown variable an error. A
-variable that is less similar may belong to another program."""
+"""Minimum similarity, from 0 to 1, of an unknown variable to a variable of the server. At or above it, the
+variable counts as misspelled, which is an error; below it, it may belong to another program."""
 FILE_WIDTH = 100
 
 
@@ -134,7 +134,7 @@ def _parser() -> Parser:
     parser.add_argument(
         flag_of(FILE_OPTION),
         metavar="FILE",
-        help="read options from this TOML file; keys are flags without dashes: max-batch-size = 64",
+        help="read options from this TOML file; keys are flags without the leading --: max-batch-size = 64",
     )
     parser.add_argument(
         "--print-config", action="store_true", help="print the configuration as a TOML file and exit"
@@ -161,7 +161,7 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
 
 
 def _read_file(path: Path) -> dict[str, str]:
-    """Return the values in a configuration file as text, by the names of the fields of `Config`."""
+    """Return the values in a configuration file as text, by the name of their field in `Config`."""
     try:
         content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
     except OSError as error:
@@ -175,7 +175,7 @@ def _read_file(path: Path) -> dict[str, str]:
             if gone := why_gone(PROGRAM, flag_of(key), f"{path}: {key}"):
                 raise ConfigError(gone)
             raise ConfigError(
-                f"{path}: unknown key {key!r}; keys are flags of octofold-serve without dashes"
+                f"{path}: unknown key {key!r}; keys are flags of octofold-serve without the leading --"
                 + did_you_mean(key, names)
             )
         if not isinstance(value, str | int | float):

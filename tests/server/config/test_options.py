@@ -53,7 +53,7 @@ def test_a_switch_is_a_flag_its_opposite_and_a_variable(
         (
             "versions",
             "newest",
-            "all, latest:N, or versions such as 1,3, followed by ;MODEL=... for each model with its own rule",
+            "all, latest:N, or a list such as 1,3; for a model with its own rule, append ;MODEL=RULE",
         ),
     ],
 )
@@ -87,8 +87,8 @@ def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "unknown key 'prot'; keys are flags of octofold-serve without dashes"),
-        ("max_calls = 1", "without dashes; did you mean max-calls?"),
+        ("prot = 1", "unknown key 'prot'; keys are flags of octofold-serve without the leading --"),
+        ("max_calls = 1", "without the leading --; did you mean max-calls?"),
         ("port = true", "port must be an integer from 0 to 65535, got 'true'"),
         ("[port]\na = 1", "port must be a single value, got"),
         ("port = ", "is not valid TOML"),
