@@ -116,7 +116,7 @@ class AcceptedCall(Call):
     @property
     def moves_by_caller(self) -> list[Moves]:
         """The answer for each caller."""
-        return [self.answer.moves] if self.callers is None else self.answer.moves.each()
+        return [self.answer.moves] if self.callers is None else self.answer.moves.by_board()
 
     @staticmethod
     def have_ended(calls: Sequence[AcceptedCall]) -> None:

@@ -2,5 +2,5 @@
 
 import os
 
-# Unless this variable is set before onnxruntime is loaded, it reports the loaded models to Microsoft.
+# onnxruntime reports the loaded models to Microsoft, unless this variable is set before the import.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -1,6 +1,6 @@
 """The interface between the batcher and the computation of moves.
 
-A backend takes boards and the names of the requested outputs, and returns answers. A model has several
+A backend takes boards and the names of the requested outputs, and returns answers. A model has one or more
 backends, its lanes. They run at the same time, each in its own thread. Implementations: `onnx_backend` for
 networks, and `players` for searches.
 """
@@ -21,17 +21,17 @@ from octofold_game.errors import OctofoldError
 NO_LIMITS = Limits()
 
 MOVE_ALONE: frozenset[str] = frozenset()
-"""The requested outputs of a call for moves alone: none in addition to the move."""
+"""The requested outputs of a call for moves alone: none, because every answer contains the move."""
 
 NETWORK_OUTPUTS = frozenset(tensor.name for tensor in OUTPUTS) - {MOVE.name}
-"""The outputs of every network in addition to moves."""
+"""The outputs that every network has in addition to the move."""
 
 
 class RequestedOutputs(NamedTuple):
     """The outputs that the calls of a batch request, and the limits of its searches."""
 
     outputs: frozenset[str] = MOVE_ALONE
-    """Names of outputs in `octofold_game.contract.graph`. The move is always answered."""
+    """Names of outputs in `octofold_game.contract.graph`. Every answer contains the move."""
     limits: Limits = NO_LIMITS
     """Limits of searches. Networks ignore them, because their batches are short."""
     running: NDArray[np.intp] | None = None
@@ -44,7 +44,7 @@ EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
 
 
 UNFINISHED = -2
-"""The value in place of a move if the limits did not allow a search one move deep."""
+"""The value in place of a move if the limits ended the search before depth 1."""
 
 
 class Moves(NamedTuple):
@@ -57,14 +57,14 @@ class Moves(NamedTuple):
     probabilities: NDArray[np.float32] | None = None  # [N, 4]
     votes: NDArray[np.uint8] | None = None  # [N, 4]
     legal: NDArray[np.bool_] | None = None  # [N, 4]
-    # `octofold_game.contract.searches.SearchResult` explains the next three.
+    # `octofold_game.contract.searches.SearchResult` explains `values`, `depth` and `positions`.
     values: NDArray[np.float32] | None = None  # [N, 4]
     depth: NDArray[np.uint8] | None = None  # [N]
     positions: NDArray[np.int64] | None = None  # [N]
     value: NDArray[np.float32] | None = None  # [N], of a value head
 
     def rows(self, start: int, stop: int) -> Moves:
-        """Return the answers for boards `start` to `stop`, as views."""
+        """Return the answers for boards `start` to `stop` - 1, as views of the arrays."""
         if all(output is None for output in self[1:]):  # most calls
             return Moves(self.moves[start:stop])
         return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
@@ -73,10 +73,10 @@ class Moves(NamedTuple):
         """Return the answers for the boards with these indices, as copies."""
         return Moves(*[None if output is None else output[boards] for output in self])  # type: ignore[arg-type]
 
-    def each(self) -> list[Moves]:
-        """Return the answer for each board, as views."""
+    def by_board(self) -> list[Moves]:
+        """Return one `Moves` for each board, as views of the arrays."""
         outputs = (repeat(None) if output is None else output[:, np.newaxis] for output in self)
-        return [Moves(*one) for one in zip(*outputs, strict=False)]
+        return [Moves(*answer) for answer in zip(*outputs, strict=False)]
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
@@ -92,11 +92,11 @@ def _joined(outputs: Sequence[NDArray[Any] | None]) -> Any:
 
 
 class BackendError(OctofoldError):
-    """A backend cannot be made from a model file; the message gives the reason."""
+    """A backend cannot be made from a model file, or cannot run; the message gives the reason."""
 
 
 class Backend(Protocol):
-    """One lane of a model. Only the thread of the lane calls it."""
+    """The interface of a lane of a model. Each lane calls its backend in the lane's own thread."""
 
     def warm_up(self) -> None:
         """Do the work that only a first run needs, so that no caller waits for it.
@@ -112,14 +112,14 @@ class Backend(Protocol):
 
     @property
     def in_stages(self) -> bool:
-        """Whether a batch for moves alone has two stages, the second only for boards still undecided."""
+        """Whether batches for moves alone run in two stages, the second only for undecided boards."""
         ...
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:
         """Return the answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
         By default, all outputs are requested. A search that reaches its time limit answers only the first
-        boards, at least one. The answer belongs to the caller; no later run changes it.
+        boards, at least one. The arrays belong to the caller; no later run changes them.
         """
         ...
 

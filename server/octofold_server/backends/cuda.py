@@ -1,4 +1,4 @@
-"""Checks whether models can run on a GPU of this machine, and finds the reason if they cannot.
+"""Checks whether models can run on a GPU of this machine, and finds out why not.
 
 onnxruntime loads CUDA when a session first needs it. If that fails, onnxruntime continues on the CPU, and
 gives the reason only in two long lines on standard error. Therefore this module first tries a small session.
@@ -25,14 +25,14 @@ IDENTITY = (
     b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02'
     b"\x08\x01b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
 )
-"""The bytes of an ONNX model that computes y = x for one float. The package onnx could write the model, but
-the server does not need that package otherwise."""
+"""The bytes of an ONNX model that computes y = x for one float. They are a constant, because the server does
+not depend on the package onnx, which could write them."""
 
 
 def why_no_cuda() -> str | None:
-    """Return the reason why models cannot run on a GPU, in one line; None if they can."""
+    """Return in one line why models cannot run on a GPU; None if they can."""
     if not has_gpu_build():
-        return "this onnxruntime is built for CPUs; make serve SERVER=server-gpu uses the build for GPUs"
+        return "this onnxruntime is built for CPUs; `make serve SERVER=server-gpu` uses the build for GPUs"
     return why_unusable(CUDA)
 
 
@@ -42,7 +42,7 @@ def has_gpu_build() -> bool:
 
 
 def why_unusable(provider: str) -> str | None:
-    """Try an execution provider, and return why a session cannot use it, in one line; None if it can."""
+    """Try an execution provider; return in one line why a session cannot use it, or None if it can."""
     preload()
     with tempfile.TemporaryFile() as file:
         try:
@@ -74,7 +74,7 @@ def _standard_error_in(file: int) -> Iterator[None]:
 def reason_in(output: str) -> str:
     """Return the reason in onnxruntime's output, such as the name of a missing library."""
     first = output.strip().partition("\n")[0]
-    return first.rpartition(" with error: ")[2].strip() or "it gives no reason"
+    return first.rpartition(" with error: ")[2].strip() or "onnxruntime gives no reason"
 
 
 @functools.cache

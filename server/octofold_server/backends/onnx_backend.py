@@ -41,16 +41,16 @@ EXAMPLES = np.array(
 model accepts their tiles."""
 
 TIMED_RUNS = 3
-"""Number of measurements. The minimum counts, because disturbances only make a run slower."""
+"""Number of timed runs. The fastest run counts, because other work on the machine only makes runs slower."""
 
 MAX_SUM_ERROR = 0.01
-"""Maximum difference between a sum of probabilities and 1; fp16 is that inexact."""
+"""Maximum difference between 1 and the sum of a board's probabilities, which fp16 rounds."""
 
 WARM_BOARDS = 32
 """Maximum number of boards in a batch of the warm-up on a CPU."""
 
 MOVES = RequestedOutputs()
-"""A request for moves alone, as most calls make it."""
+"""A request for moves alone, the most frequent one."""
 
 
 def onnx_lanes(
@@ -65,14 +65,15 @@ def onnx_lanes(
     On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
     threads of its own and runs in those of the lanes. Two such lanes answer more boards than one session with
     two threads, because these threads wait for each other at every operator. Each lane of several threads and
-    each lane on a GPU has its own session. On a CPU, all lanes share compact tables.
+    each lane on a GPU has its own session. On a CPU, all lanes share the unpacked tables of an n-tuple
+    network.
 
     Args:
         model: the graph.
         layout: batch size, lanes and threads.
         tensors: the tensors that the graph refers to, by name.
         moves: the graph for moves alone, used only on a CPU; None if there is none.
-        shared: folder in which the processes of a service share compact tables; None if there is only one
+        shared: folder in which the processes of a service share unpacked tables; None if there is only one
             process.
 
     Raises:
@@ -132,7 +133,7 @@ class OnnxBackend:
             _check_answers(boards, moves)
 
     def batch_seconds(self, boards: int) -> float:
-        """Measure the CPU seconds of a batch. Other work on the machine hardly changes them."""
+        """Measure the CPU seconds of a batch, which hardly depend on other work. Return 0 on a GPU."""
         if isinstance(self._batches, DeviceBatches):
             return 0.0
         batch = np.resize(EXAMPLES, (boards, 16))
@@ -194,7 +195,7 @@ def batch_sizes(largest: int) -> tuple[int, ...]:
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """Return a session that records the GPU's work as CUDA graphs, or one that does not if that fails."""
+    """Return a session that records the GPU's work as CUDA graphs; if that fails, one without recording."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
@@ -206,8 +207,9 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
     outputs = [output for output in answers if output is not None]
     shapes = [output.shape for output in outputs]
-    if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
-        raise GraphError(f"the outputs for a batch of {size} boards have the wrong shapes {shapes}")
+    expected = [(size,), (size, 4), (size, 4), (size, 4)]
+    if shapes != expected:
+        raise GraphError(f"the outputs for {size} boards must have the shapes {expected}, got {shapes}")
     _check_moves(boards, answers.moves)
     for board, move, probabilities, claimed, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
@@ -221,7 +223,10 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
             )
         total = probabilities.sum()  # 0 if no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
-            raise GraphError(f"the graph gives {where} the wrong probabilities {probabilities.tolist()}")
+            raise GraphError(
+                f"the probabilities of {where} must be at least 0 and have the sum 1, or 0 if the game is "
+                f"over, got {probabilities.tolist()}"
+            )
 
 
 def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
@@ -250,7 +255,7 @@ class HostSessions:
     moves: onnxruntime.InferenceSession | None
     """The session that computes moves alone, in less time; None if the model has no graph for moves alone."""
     tables: Tables
-    """The compact tables that both sessions take as inputs."""
+    """The unpacked tables that both sessions take as inputs; empty for most models."""
 
     @classmethod
     def of(
@@ -264,7 +269,7 @@ class HostSessions:
         full = new_session(model, layout, tensors)
         moves = None if alone is None else new_session(alone, layout, NO_TENSORS, outputs=(MOVE,))
         with suppress(AttributeError, OSError):  # the C library is not glibc
-            # Give the memory in which onnxruntime unpacked tables back to the system.
+            # Return freed memory to the system: onnxruntime may have unpacked tables in it.
             ctypes.CDLL(None).malloc_trim(0)
         return cls(full, moves, tables)
 
@@ -291,7 +296,7 @@ class HostBatches:
         return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
-        """Bind the first `size` rows of the memory to a session, for the first `outputs` of `OUTPUTS`."""
+        """Bind the first `size` rows of the memory to a session that has the first `outputs` of `OUTPUTS`."""
         binding = self._bindings.get((size, outputs))
         if binding is None:
             binding = session.io_binding()

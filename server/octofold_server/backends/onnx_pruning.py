@@ -26,7 +26,7 @@ def prune(graph: onnx.Graph) -> None:
 
 
 def ancestors(nodes: Sequence[onnx.Node], tensors: Iterable[str]) -> set[str]:
-    """Return the tensors, and all tensors that they are computed from.
+    """Return the names of the given tensors, and of all tensors that they are computed from.
 
     Args:
         nodes: the nodes of the graph in order of execution.

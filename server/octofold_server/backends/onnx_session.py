@@ -73,11 +73,11 @@ def new_session(
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # important messages are raised as exceptions, too
+    options.log_severity_level = 4  # important messages are also raised as exceptions
     options.intra_op_num_threads = layout.threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The paths of tensors in the graph are relative to this "folder". It is a file, so none of them exists.
+    # The paths of tensors in the graph are relative to this "folder". It is a file, so they lead nowhere.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
     options.add_external_initializers(list(tensors), values)
@@ -109,7 +109,7 @@ def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
         "use_tf32": 0,  # TF32 would round the factors of float32 products to 10 bits
         "enable_cuda_graph": int(capture),
-        # No spare memory: the warm-up runs all shapes, so later runs need no more.
+        # The arena keeps no reserve: the warm-up runs all shapes, so later runs need no more memory.
         "arena_extend_strategy": "kSameAsRequested",
     }
     return [("CUDAExecutionProvider", cuda)]
@@ -119,7 +119,7 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
     for kind, arguments, tensors in (
         (
             "input",
-            [each for each in session.get_inputs() if each.name not in (PAGE_OFFSETS, PAGES)],
+            [tensor for tensor in session.get_inputs() if tensor.name not in (PAGE_OFFSETS, PAGES)],
             (BOARDS,),
         ),
         ("output", session.get_outputs(), outputs),
@@ -131,7 +131,7 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
                 VIEWS.name,
                 VALUE.name,
                 APPENDED_VIEWS,
-            } - contract.keys():  # a graph may have these outputs; this session does not use them
+            } - contract.keys():  # the graph may have these outputs, which this session does not use
                 found.pop(optional, None)
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):

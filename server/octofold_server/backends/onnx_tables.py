@@ -1,11 +1,11 @@
 """Unpacks the compact tables of an n-tuple graph once for all sessions and processes on this machine.
 
-A published graph holds compact tables (`octofold_players.ntuple.compact_tables`) and the nodes that unpack
-them. onnxruntime runs these nodes when it makes a session, which takes gigabytes for some seconds and gives
-each session its own tables. This module unpacks only the pages with kept entries, and makes these pages and
-an index of all pages inputs of the graph. All omitted pages share one page of zeros: the tables of
-`models/ntuple` take 158 MB, a fifth of what all entries would take. Sessions do not copy inputs, so lanes,
-views and processes share the tables.
+A published graph holds compact tables (`octofold_players.ntuple.compact_tables`), which keep only the entries
+that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session, which takes
+gigabytes for some seconds and gives each session its own tables. This module unpacks only the pages with kept
+entries. These pages, and an index of all pages, become inputs of the graph. All other pages share one page of
+zeros: the tables of `models/ntuple` take 158 MB, a fifth of what all entries would take. Sessions do not copy
+inputs, so lanes, views and processes share the tables.
 """
 
 from __future__ import annotations
@@ -33,28 +33,30 @@ PAGE_OFFSETS, PAGES = "octofold_page_offsets", "octofold_pages"
 class Tables(dict[str, NDArray[Any]]):
     """The tables of a graph by the name of their input; empty for a graph that has none.
 
-    `PAGES` [PAGE * pages] float16 are the pages with kept entries, after a page of zeros. `PAGE_OFFSETS`
-    [entries / PAGE] int32 are the distances of entries in the tables to their places in `PAGES`.
+    `PAGES` [PAGE * pages] float16 are a page of zeros, and then the pages with kept entries. `PAGE_OFFSETS`
+    [entries / PAGE] int32 has a number for each page of the full tables: the index of an entry in the full
+    tables, plus this number, is its index in `PAGES`.
     """
 
 
 PAGE = 32
-"""Entries of a page. Pages of 16 or 64 take 15% or 9% more memory, and boards/s differ by less than 2%."""
+"""Number of entries in a page. With pages of 16, the tables take 15% more memory, with pages of 64 9% more;
+boards/s differ by less than 2%."""
 
 _PACKED = ("page_bits", "entry_bits", "lower_codes", "upper_codes", "codebook")
-_PACKED_PAGE = 16  # entries with one bit in the page bits
-_PIECE = 1 << 15  # bytes of page bits to unpack at a time, into 8 MB
-_VALUES = 1 << 12  # of the codebook
-_INT32, _INT64, _FLOAT16 = 6, 7, 10  # in an ONNX file
+_PACKED_PAGE = 16  # number of entries in a page of compact tables
+_PIECE = 1 << 15  # bytes of `page_bits` to unpack at a time, into 8 MB
+_VALUES = 1 << 12  # number of values in the codebook
+_INT32, _INT64, _FLOAT16 = 6, 7, 10  # numbers of element types in an ONNX file
 _FLAT, _PAGE_SIZE = "octofold_flat", "octofold_page_size"
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()  # by digest; guarded by _lock
+_unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()  # by digest; guarded by `_lock`
 
 
 class _Packed(NamedTuple):
-    """The arrays of `CompactTables`."""
+    """The arrays of `octofold_players.ntuple.compact_tables.CompactTables`."""
 
     page_bits: NDArray[np.uint8]
     entry_bits: NDArray[np.uint8]
@@ -71,13 +73,14 @@ class _Packed(NamedTuple):
 
 
 def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
-    """Return the graph with its compact tables as inputs, and the tables.
+    """Return the graph with its tables as inputs in place of the compact tables, and the unpacked tables.
 
-    Any other graph is returned as it is, with no tables.
+    A graph without compact tables is returned unchanged, with empty `Tables`.
 
     Args:
         model: the graph.
-        shared: folder in which the processes of a service share the tables; None if there is only this one.
+        shared: folder in which the processes of a service share the tables; None if there is only one
+            process.
     """
     if UNPACKED_TABLES.encode() not in model:
         return model, Tables()
@@ -126,7 +129,7 @@ def _lookup(gather: onnx.Node) -> list[onnx.Node]:
 
 
 def _packed_tables(graph: onnx.Graph) -> _Packed | None:
-    """Return the packed tables of a graph; None if it has none that fit together."""
+    """Return the packed tables of a graph; None if it has none, or if their sizes contradict each other."""
     kept = {each.name: each.raw_data for each in graph.initializer if each.name in _PACKED}
     if len(kept) < len(_PACKED) or len(kept["codebook"]) % 4:
         return None
@@ -139,7 +142,7 @@ def _packed_tables(graph: onnx.Graph) -> _Packed | None:
 
 
 def _shared_tables(packed: _Packed, folder: Path | None) -> Tables:
-    """Return the tables, which are made if this process has none yet."""
+    """Return the unpacked tables; unpack them if this process does not have them yet."""
     digest = packed.digest()
     with _lock:
         tables = _unpacked.get(digest)
@@ -151,7 +154,7 @@ def _shared_tables(packed: _Packed, folder: Path | None) -> Tables:
 
 def _in_memory(packed: _Packed) -> Tables:
     kept = _bits(packed.page_bits).reshape(-1, PAGE // _PACKED_PAGE).any(axis=1)
-    offsets = np.cumsum(kept, dtype=np.int32)  # at first the numbers of the kept pages
+    offsets = np.cumsum(kept, dtype=np.int32)  # so far, the indices of the kept pages in `pages`
     pages = np.zeros((1 + offsets[-1]) * PAGE, np.float16)
     offsets *= kept
     offsets -= np.arange(len(offsets), dtype=np.int32)
@@ -181,7 +184,7 @@ def _fill(packed: _Packed, offsets: NDArray[np.int32], pages: NDArray[np.float16
     """Write the kept entries into pages of zeros, a piece at a time."""
     places = pages.view(f"V{2 * _PACKED_PAGE}")
     values = packed.codebook.astype(np.float16)
-    page = entry = 0  # numbers of the next kept page and kept entry
+    page = entry = 0  # indices of the next kept page and the next kept entry
     for start in range(0, len(packed.page_bits), _PIECE):
         kept_pages = 8 * start + np.flatnonzero(_bits(packed.page_bits[start : start + _PIECE]))
         entry_bits = packed.entry_bits[2 * page : 2 * (page + len(kept_pages))]
@@ -198,7 +201,7 @@ def _bits(packed: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _codes(packed: _Packed, first: int, last: int) -> NDArray[np.uint16]:
-    """Return the codes of the kept entries `first` to `last`; `upper_codes` has bits of two in a byte."""
+    """Return the codes of the kept entries `first` to `last` - 1; `upper_codes` has two codes per byte."""
     pairs = packed.upper_codes[first // 2 : (last + 1) // 2]
     upper = np.stack([pairs & 15, pairs >> 4], axis=1).reshape(-1)[first % 2 :][: last - first]
     codes = upper.astype(np.uint16)

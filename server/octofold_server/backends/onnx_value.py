@@ -85,7 +85,7 @@ class ValueBackend:
         try:
             answer = self.run(EXAMPLES, RequestedOutputs(frozenset({VALUE.name})))
         except Exception as error:  # onnxruntime's exceptions have no other base class
-            raise GraphError(f"the output {VALUE.name!r} failed: {first_line(error)}") from error
+            raise GraphError(f"the output {VALUE.name!r} cannot be computed: {first_line(error)}") from error
         if answer.value is None or answer.value.shape != (len(EXAMPLES),):
             raise GraphError(f"the output {VALUE.name!r} must contain one number for each board")
         if answer.value.dtype != VALUE.dtype or not np.isfinite(answer.value).all():

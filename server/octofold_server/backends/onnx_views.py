@@ -39,7 +39,7 @@ class NoViews(BackendError):
 
 
 class ViewsSession:
-    """A session that computes the probabilities of each view, as probabilities of the board's own moves.
+    """A session that computes the probabilities of each view, turned back to the board's orientation.
 
     Args:
         model: the graph.
@@ -69,7 +69,7 @@ class ViewsSession:
         try:
             views, legal = self._session.run([self._views, LEGAL.name], {BOARDS.name: boards, **self._tables})
         except Exception as error:  # onnxruntime's exceptions have no other base class
-            raise BackendError(f"the views of a board failed: {first_line(error)}") from error
+            raise BackendError(f"the views of a board cannot be computed: {first_line(error)}") from error
         return np.where(legal[:, None], views, np.float32(0))
 
 
@@ -88,7 +88,7 @@ def appended_views(model: bytes, temperature: float) -> bytes:
         graph.node.add(op_type="Mul", input=[SCORES, "views_factor"], output=["views_tempered"])
         graph.node.add(op_type="Softmax", input=["views_tempered"], output=[APPENDED_VIEWS])
     else:
-        raise NoViews("the graph has no tensor with the answers of its views")
+        raise NoViews("the graph has no tensor with the probabilities of each view")
     kind = onnx.Type(tensor_type=onnx.Type.TensorType(elem_type=_FLOAT))
     graph.output.add(name=APPENDED_VIEWS, type=kind)
     return onnx.Model(graph=graph).SerializeToString()

@@ -111,7 +111,7 @@ class PlayerBackend:
         self._search = search
 
     def warm_up(self) -> None:
-        """Compile and load everything that a search needs, so that no caller waits, and check some moves.
+        """Compile and load all that a search needs, so that no caller waits for it, and check some moves.
 
         Raises:
             BackendError: the player fails, or makes an illegal move.

@@ -28,4 +28,4 @@ def test_the_words_of_onnxruntime_give_the_reason() -> None:
     )
     missing = "libcublasLt.so.13: cannot open shared object file: No such file or directory"
     assert reason_in(said) == missing
-    assert reason_in("") == "it gives no reason"
+    assert reason_in("") == "onnxruntime gives no reason"
