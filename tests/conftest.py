@@ -74,14 +74,14 @@ def small_graphs() -> tuple[bytes, bytes]:
     from octofold_export.graph.early_exit import moves_graph
     from octofold_export.graph.folding import fold
     from octofold_export.graph.heads import head
-    from octofold_export.handmade.layers import float_form
-    from octofold_export.handmade.weights import foldable
+    from octofold_export.handmade.layers import float32_network
+    from octofold_export.handmade.weights import weights_of
     from octofold_export.sources.octofold_checkpoint import one_hot_description
     from octofold_training.networks.build import build
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
-    policy = head(one_hot_description(16), float_form(foldable(network)))
+    policy = head(one_hot_description(16), float32_network(weights_of(network)))
     whole = fold(policy, "vote", 8)
     alone = moves_graph(policy, "vote", 8, whole)
     assert alone is not None

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.card_files import read_published
-from octofold_export.publishing.readme import describe
+from octofold_export.publishing.published_card import read_published
+from octofold_export.publishing.readme import render_readme
 from octofold_game.contract.model import CARD_FILE, README_FILE
 from octofold_game.system.files import whole_file
 
@@ -17,7 +17,7 @@ def main() -> int:
     """Run the script and return the exit code."""
     try:
         for card in sorted(Path("models").glob(f"*/*/{CARD_FILE}")):
-            page = describe(read_published(card.parent))
+            page = render_readme(read_published(card.parent))
             with whole_file(card.parent / README_FILE) as partial:
                 partial.write_bytes(page)
     except (ExportError, OSError) as error:

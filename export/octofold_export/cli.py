@@ -23,13 +23,13 @@ from octofold_game.errors import OctofoldError
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError, NeedsFlags, StrengthNotShown, WrongUsage
 from octofold_export.flags import AUTO, DESCRIPTION, Flags
-from octofold_export.publishing.versions import check_name
+from octofold_export.publishing.repository import check_name
 
 if TYPE_CHECKING:  # torch and onnx
     from octofold_game.contract.model import Evidence
 
     from octofold_export.description.description import Description
-    from octofold_export.sources.described import TrainedNetwork
+    from octofold_export.sources.described_network import TrainedNetwork
     from octofold_export.sources.source import Source
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "onnx", "sb3", "player")
@@ -157,7 +157,7 @@ def _run(flags: Flags, hints: Hints) -> Path:
 
         return export_player(flags.player, flags.name, flags.models, flags.version, _report)
     if flags.record_strength is not None:
-        from octofold_export.publishing.strength import record_strength
+        from octofold_export.publishing.record_strength import record_strength
 
         assert flags.version is not None
         return record_strength(flags.models, flags.name, flags.version, flags.record_strength)
@@ -177,19 +177,19 @@ def _source(flags: Flags, hints: Hints) -> Source:
         from octofold_export.sources import ntuple
 
         if flags.max_megabytes is not None:
-            return ntuple.from_ntuple_compactly(flags.ntuple, int(flags.max_megabytes * 1e6))
+            return ntuple.from_ntuple_compact(flags.ntuple, int(flags.max_megabytes * 1e6))
         return ntuple.from_ntuple(flags.ntuple)
-    from octofold_export.checks.misread_detection import choose_reading
-    from octofold_export.publishing.card_files import published_description
+    from octofold_export.checks.description_choice import choose_description
+    from octofold_export.publishing.published_card import published_description
 
     def describe(said: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
         if flags.extend:
             return published_description(flags.models / flags.name / str(flags.version)), None
-        return choose_reading(said, network, network.weights, _report, accept=flags.accept)
+        return choose_description(said, network, network.weights, _report, accept=flags.accept)
 
     hints = _with_file(flags, hints, flags.weights or flags.onnx or flags.sb3 or flags.torchscript)
     if flags.onnx is not None:
-        from octofold_export.sources.described import from_onnx
+        from octofold_export.sources.described_network import from_onnx
 
         return from_onnx(flags.onnx, hints, describe)
     import torch

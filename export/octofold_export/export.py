@@ -29,32 +29,39 @@ from octofold_game.contract.model import (
 from octofold_game.symmetries import VIEWS
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
     check_agreement,
     check_equivariance,
     check_moves,
     check_parity,
-    is_same_player,
-    sample,
+    parity_boards,
+    plays_alike,
 )
-from octofold_export.checks.recording import Report, play_boards, positions, read_boards, silent, stages
 from octofold_export.checks.reference import Reference, measured_spread, plain_head, reference_answers
-from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.views_choice import Way, choose_way
+from octofold_export.checks.sample_boards import (
+    Report,
+    boards_by_stage,
+    evaluated_positions,
+    play_boards,
+    read_boards,
+    silent,
+)
+from octofold_export.checks.views_choice import ViewSetting, choose_views
 from octofold_export.errors import ExportError
 from octofold_export.flags import Flags
 from octofold_export.graph.early_exit import moves_graph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import GraphEvaluator, Head, Spread, head
-from octofold_export.publishing.contest import play_contest
-from octofold_export.publishing.files import Agreement, config, version_files, with_contest
-from octofold_export.publishing.versions import (
+from octofold_export.publishing.repository import (
     VersionExistsError,
-    check_place,
+    check_publishable,
     next_version,
     publish,
 )
+from octofold_export.publishing.strength_gate import play_against_newest
+from octofold_export.publishing.version_files import Agreement, triton_config, version_files, with_comparison
 from octofold_export.sources.source import Source
 
 _CALIBRATION_BOARDS = 4_096
@@ -103,13 +110,13 @@ class ExportPlan:
         if self.source.tensors:
             return None
         moves_only = moves_graph(self._head(evaluator), self.rule, self.symmetries, full)
-        return moves_only if moves_only is not None and is_same_player(full, moves_only, boards) else None
+        return moves_only if moves_only is not None and plays_alike(full, moves_only, boards) else None
 
     def _head(self, evaluator: GraphEvaluator) -> Head:
         return head(self.source.description, evaluator, self.spread)
 
 
-def plan_of(source: Source, flags: Flags, report: Report) -> ExportPlan:
+def make_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     """Choose the settings of an export.
 
     For a network that Octofold did not train, games choose the views and the rule, unless flags set the
@@ -132,9 +139,11 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     if isinstance(flags.symmetries, int):
         return dataclasses.replace(plan, symmetries=flags.symmetries)
     rules: tuple[Rule, ...] = ("vote", "mean") if flags.rule is None else (flags.rule,)
-    ways = [Way(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))]
+    ways = [
+        ViewSetting(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))
+    ]
 
-    def player(way: Way) -> FoldedGraph:
+    def player(way: ViewSetting) -> FoldedGraph:
         trial = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
         return FoldedGraph(trial.graph(source.fp32), source.tensors)
 
@@ -142,7 +151,7 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
         "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; "
         "--symmetries sets the number of views without games"
     )
-    way, alternatives = choose_way({way: player(way) for way in ways}, description.largest_exponent, report)
+    way, alternatives = choose_views({way: player(way) for way in ways}, description.largest_exponent, report)
     return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
 
 
@@ -194,17 +203,17 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         GateError: the float32 graph failed a check.
         StrengthNotShown: games did not show that the version is strong enough.
     """
-    check_place(flags.models, flags.name, flags.version)
+    check_publishable(flags.models, flags.name, flags.version)
     source = load()
     wanted = wanted_precisions(source, flags)
-    plan = plan_of(source, flags, report)
+    plan = make_plan(source, flags, report)
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
     boards = recorded_boards(plan, player, report)
-    reference, equal = check_exact(plan, player, boards, report)
+    reference, equal = check_float32(plan, player, boards, report)
     made = NewGraphs({"fp32": graph}, refused=left_out_by_default(source, flags))
     if (moves_only := plan.moves_graph(source.fp32, graph, boards.measured)) is not None:
         made.moves["fp32"] = moves_only
@@ -212,9 +221,9 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         report(f"{precision}: not published: {reason}")
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
-            reduce(plan, precision, player, boards, reference, made, report)
+            add_reduced_precision(plan, precision, player, boards, reference, made, report)
 
-    card = replace(_card(plan), not_published=made.refused)
+    card = replace(_new_card(plan), not_published=made.refused)
     calibration = len(boards.calibration) if "int8" in wanted else 0
     card = with_checks(card, equal, reference, boards, flags, calibration)
     return _publish(plan, card, made, report)
@@ -234,19 +243,19 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
             source.locate_tables,
         )
         if must_play:
-            shown = play_contest(flags, card.version, files, report)
+            shown = play_against_newest(flags, card.version, files, report)
             must_play = False  # the graphs have not changed
         if shown is not None:
-            files = with_contest(files, shown)
+            files = with_comparison(files, shown)
         try:
-            return publish(flags.models, flags.name, card.version, files, config(flags.name))
+            return publish(flags.models, flags.name, card.version, files, triton_config(flags.name))
         except VersionExistsError:
             if flags.version is not None:
                 raise
             card = replace(card, version=next_version(flags.models, flags.name))
 
 
-def _card(plan: ExportPlan) -> Card:
+def _new_card(plan: ExportPlan) -> Card:
     """Make the card of a version, still without its files and measurements."""
     source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
@@ -333,7 +342,7 @@ def recorded_boards(plan: ExportPlan, player: FoldedGraph, report: Report) -> Re
     return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
-def check_exact(
+def check_float32(
     plan: ExportPlan, player: FoldedGraph, boards: RecordedBoards, report: Report
 ) -> tuple[Reference, float]:
     """Compare the float32 graph with the network itself, and check its equivariance.
@@ -341,7 +350,7 @@ def check_exact(
     Returns the network's answers to the compared boards, and the share of equal moves.
     """
     source = plan.source
-    checked = sample(boards.measured, source.description.largest_exponent)
+    checked = parity_boards(boards.measured, source.description.largest_exponent)
     plain = plain_head(source.description, source.evaluate, plan.spread)
     reference = reference_answers(plain, checked, plan.rule, plan.symmetries, source.evaluate_value)
     equal = check_parity(player, reference)
@@ -356,7 +365,7 @@ def check_exact(
     return reference, equal
 
 
-def reduce(
+def add_reduced_precision(
     plan: ExportPlan,
     precision: Precision,
     player: FoldedGraph,
@@ -367,7 +376,7 @@ def reduce(
 ) -> None:
     """Add the graph of a reduced precision to `made`, or the reason for leaving it out."""
     try:
-        evaluator = _reduced(plan, precision, player, boards.calibration)
+        evaluator = _reduced_evaluator(plan, precision, player, boards.calibration)
         graph = plan.graph(evaluator)
         reduced = FoldedGraph(graph)
         check_equivariance(reduced, reference.for_reduced_precision(), plan.symmetries)
@@ -391,12 +400,12 @@ def agreement_with(
     Raises:
         GateError: the share is too low.
     """
-    kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
+    kinds = boards_by_stage(boards.measured, plan.source.description.largest_exponent, _SEED)
     by_vote = plan.rule == "vote" and plan.symmetries > 1
     return Agreement(*check_agreement(precision, reduced, player, boards.measured, kinds, by_vote=by_vote))
 
 
-def _reduced(
+def _reduced_evaluator(
     plan: ExportPlan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]
 ) -> GraphEvaluator:
     """Make the evaluator of a reduced precision; `boards` are the calibration boards of int8.
@@ -415,4 +424,4 @@ def _reduced(
         answers = FoldedGraph(plan.graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 
-    return source.int8(positions(source.description, boards, plan.symmetries), error)
+    return source.int8(evaluated_positions(source.description, boards, plan.symmetries), error)

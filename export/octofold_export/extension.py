@@ -14,23 +14,23 @@ import onnx
 from msgspec.structs import replace
 from octofold_game.contract.model import GRAPH_FILES, MOVES_FILES, PRECISIONS, Card, GraphFile, Precision
 
-from octofold_export.checks.recording import Report
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
+from octofold_export.checks.sample_boards import Report
 from octofold_export.errors import ExportError
 from octofold_export.export import (
     ExportPlan,
     NewGraphs,
+    add_reduced_precision,
     agreement_with,
-    check_exact,
+    check_float32,
     recorded_boards,
-    reduce,
     wanted_precisions,
     with_checks,
 )
 from octofold_export.flags import Flags
 from octofold_export.graph.heads import Spread
-from octofold_export.publishing.card_files import change_card, check_file, read_published
-from octofold_export.publishing.files import graph_file, with_agreement, with_moves, write_metadata
+from octofold_export.publishing.published_card import change_card, check_file, read_published
+from octofold_export.publishing.version_files import graph_entry, with_agreement, with_moves, write_metadata
 from octofold_export.sources.source import Source
 
 
@@ -55,22 +55,22 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         )
     wanted = wanted_precisions(source, flags) if flags.precisions else frozenset()
     rule = card.decision_rule or source.rule
-    player = _published(folder, card, "fp32", source)
+    player = _load_published_graph(folder, card, "fp32", source)
     flags = dataclasses.replace(flags, views_output=player.with_views)
-    plan = ExportPlan(source, flags, rule, card.symmetries, _spread(card))
+    plan = ExportPlan(source, flags, rule, card.symmetries, _spread_of(card))
     boards = recorded_boards(plan, player, report)
-    reference, equal = check_exact(plan, player, boards, report)
+    reference, equal = check_float32(plan, player, boards, report)
 
     made = NewGraphs({})
     for precision in PRECISIONS:
         if precision == "fp32":
             continue
         if precision in card.precisions:
-            graph = _published(folder, card, precision, source)
+            graph = _load_published_graph(folder, card, precision, source)
             made.agreement[precision] = agreement_with(player, precision, graph, plan, boards)
             report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
         elif precision in wanted:
-            reduce(plan, precision, player, boards, reference, made, report)
+            add_reduced_precision(plan, precision, player, boards, reference, made, report)
 
     if card.precisions["fp32"].moves is None:
         full = _read_graph(folder, card.precisions["fp32"])
@@ -88,7 +88,9 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
-        return with_checks(_extended(current, made, contents), equal, reference, boards, flags, calibration)
+        return with_checks(
+            _extended_card(current, made, contents), equal, reference, boards, flags, calibration
+        )
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
     graphs |= {MOVES_FILES[precision]: graph.SerializeToString() for precision, graph in made.moves.items()}
@@ -96,12 +98,12 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     return folder
 
 
-def _spread(card: Card) -> Spread | None:
+def _spread_of(card: Card) -> Spread | None:
     """Return the spread in the card of a version; None for the usual spread of our own networks."""
     return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
 
 
-def _published(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
+def _load_published_graph(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
     """Load a graph of the version after checking that its files match the card."""
     listed = card.precisions[precision]
     for file in (listed, *listed.tensors.values()):
@@ -135,12 +137,12 @@ def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs)
             )
 
 
-def _extended(card: Card, made: NewGraphs, contents: Mapping[Precision, bytes]) -> Card:
+def _extended_card(card: Card, made: NewGraphs, contents: Mapping[Precision, bytes]) -> Card:
     """Return the card with new graphs, new measurements, and the reasons for precisions left out."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
         if precision in contents:
-            listed[precision] = graph_file(precision, contents[precision], agreement)
+            listed[precision] = graph_entry(precision, contents[precision], agreement)
         else:
             listed[precision] = with_agreement(listed[precision], agreement)
     for precision, graph in made.moves.items():

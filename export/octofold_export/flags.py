@@ -167,7 +167,9 @@ class Flags:
         "name of a second output, with the value of the board (default: the only other output with one "
         "number for each board)",
     )
-    accept: bool = option(False, "publish as described even if games show that another reading plays better")
+    accept: bool = option(
+        False, "publish as described even if the network plays better with another description"
+    )
     name: str = option(None, "name of the model (required)", begins="what to publish")
     models: Folder = option(Path("models"), "model repository (default: ./models)")
     version: int | None = option(

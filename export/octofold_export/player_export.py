@@ -34,14 +34,14 @@ from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.recording import Report, play_boards
+from octofold_export.checks.sample_boards import Report, play_boards
 from octofold_export.errors import ExportError, GateError, WrongUsage
-from octofold_export.publishing.card_files import file_digest
-from octofold_export.publishing.readme import describe
-from octofold_export.publishing.versions import (
-    Source,
+from octofold_export.publishing.published_card import file_digest
+from octofold_export.publishing.readme import render_readme
+from octofold_export.publishing.repository import (
+    ContentOrPath,
     VersionExistsError,
-    check_place,
+    check_publishable,
     next_version,
     publish,
 )
@@ -62,7 +62,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         ExportError: a file is wrong, or a server cannot run the player.
         GateError: on a server, the player would make other moves.
     """
-    check_place(models, name, version)
+    check_publishable(models, name, version)
     try:
         made = make_player(spec)
         served = getattr(made.player, "served", None)
@@ -100,7 +100,11 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         exporter=installed_version("octofold"),
     )
     while True:
-        files: dict[str, Source] = {**sources, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+        files: dict[str, ContentOrPath] = {
+            **sources,
+            CARD_FILE: encode_card(card),
+            README_FILE: render_readme(card),
+        }
         try:
             return publish(models, name, card.version, files)
         except VersionExistsError:
@@ -121,7 +125,7 @@ def _options(player: Any) -> dict[str, Option]:
     return options
 
 
-def _sources(player: Any) -> dict[str, Source]:
+def _sources(player: Any) -> dict[str, ContentOrPath]:
     """Return the files of a player by name, as paths or as contents."""
     sources: Mapping[str, FileSource] = player.served_files() if hasattr(player, "served_files") else {}
     return {
@@ -136,7 +140,7 @@ def _npy(array: NDArray[Any]) -> memoryview:
     return content.getbuffer()
 
 
-def _contents(sources: Mapping[str, Source]) -> dict[str, NDArray[np.uint8]]:
+def _contents(sources: Mapping[str, ContentOrPath]) -> dict[str, NDArray[np.uint8]]:
     """Return the bytes of the files by name; files on disk are mapped into memory."""
     return {
         name: np.memmap(source, np.uint8, mode="r")

@@ -16,8 +16,8 @@ from octofold_export.cli import main
 from octofold_export.errors import GateError
 from octofold_export.export import export
 from octofold_export.flags import Flags
-from octofold_export.handmade.layers import float_form
-from octofold_export.handmade.weights import foldable
+from octofold_export.handmade.layers import float32_network
+from octofold_export.handmade.weights import weights_of
 from octofold_export.sources.octofold_checkpoint import from_checkpoint, one_hot_description
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
@@ -133,7 +133,7 @@ def test_a_float32_graph_that_fails_its_gate_leaves_nothing_behind(boards_file: 
     source = Source(
         description=description,
         evaluate=network_evaluation(TorchNetwork(network, "unsteady"), description),
-        fp32=float_form(foldable(network)),
+        fp32=float32_network(weights_of(network)),
         architecture={},
         weights=0,
         checkpoint_sha256="",

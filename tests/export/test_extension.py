@@ -17,7 +17,7 @@ from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.extension import extend
 from octofold_export.flags import Flags
-from octofold_export.publishing.card_files import change_card
+from octofold_export.publishing.published_card import change_card
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import Alternative, Alternatives, Precision
 from octofold_training import checkpoints

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_export import player_export
-from octofold_export.checks.recording import Report, play_boards
+from octofold_export.checks.sample_boards import Report, play_boards
 from octofold_export.cli import main
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.gates import check_equivariance, check_parity
 from octofold_export.checks.reference import plain_head, reference_answers
-from octofold_export.checks.runner import FoldedGraph
-from octofold_export.publishing.readme import describe
+from octofold_export.publishing.readme import render_readme
 from octofold_export.sources.octofold_checkpoint import from_checkpoint
 from octofold_game.contract.model import read_card
 from octofold_game.episodes import Episodes
@@ -91,7 +91,7 @@ def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
     assert {file: sha256(card.parent / file) for file in files} == files
     assert {file.name for file in card.parent.glob("*.onnx")} == {graph["file"] for graph in graphs}
     assert all(file.stat().st_size < LARGEST_FILE_BYTES for file in card.parent.iterdir())
-    assert (card.parent / "README.md").read_bytes() == describe(read_card(card.parent))
+    assert (card.parent / "README.md").read_bytes() == render_readme(read_card(card.parent))
 
 
 @pytest.mark.parametrize("folder", CHECKPOINTS, ids=lambda folder: folder.name)

@@ -14,9 +14,9 @@ from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
-from octofold_export.checks.recording import random_boards
+from octofold_export.checks.folded_graph import FoldedGraph, Mover, Outputs
 from octofold_export.checks.reference import Reference
-from octofold_export.checks.runner import FoldedGraph, Mover, Outputs
+from octofold_export.checks.sample_boards import random_boards
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.early_exit import with_weights
 
@@ -39,13 +39,13 @@ SINGLE_BOARDS = 16
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
 
 
-def sample(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8]:
+def parity_boards(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8]:
     """Select boards to check parity and equivariance: a finished game, some of `boards`, random boards."""
     random = random_boards(largest_exponent, seed=1)[:_RANDOM_BOARDS]
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
-def is_same_player(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
+def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
     """Return whether the graph for moves alone plays like the full graph on boards `[N, 16]` from games."""
     checked = boards[:_BATCH_BOARDS]
     try:

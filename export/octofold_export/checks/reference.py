@@ -15,9 +15,9 @@ from octofold_game.contract.model import Rule
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
-from octofold_export.checks.runner import Outputs
+from octofold_export.checks.folded_graph import Outputs
 from octofold_export.description.description import Description, encode
-from octofold_export.description.inference import Network, NetworkError
+from octofold_export.description.network import Network, NetworkError
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
 
@@ -70,7 +70,7 @@ class PlainHead:
         values = self.evaluate(views.reshape(-1, 16)).reshape(-1, 4) * self.description.answers.points
         return np.where(after.max(axis=2) > largest, 0.0, values) + rewards.astype(np.float64)
 
-    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+    def merge_views(self, scores: Numbers) -> tuple[Numbers, Numbers]:
         """Return probabilities and worth `[N, 4]` for scores `[V, N, 4]`, which are `-inf` where illegal."""
         mean: Numbers = (softmax(scores) if self.is_policy else scores).mean(axis=0)
         return mean if self.is_policy else softmax(mean / self.spread.temperature), mean
@@ -130,7 +130,7 @@ def reference_answers(
     votes = (favorites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
     relative = scores / head.spread.temperature
     views = softmax(relative)
-    probabilities, worth = head.merge(scores)
+    probabilities, worth = head.merge_views(scores)
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
     # A mean of probabilities needs no unit. A mean of scores has the unit of the scores.

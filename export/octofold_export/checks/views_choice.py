@@ -18,8 +18,8 @@ from octofold_game.contract.model import Alternative, Alternatives, Interval, Ru
 from octofold_game.episodes import Episodes, IllegalMoveError
 from octofold_game.system.processors import usable_cores
 
-from octofold_export.checks.recording import Report
-from octofold_export.checks.runner import Mover
+from octofold_export.checks.folded_graph import Mover
+from octofold_export.checks.sample_boards import Report
 from octofold_export.errors import ExportError
 
 Scores = NDArray[np.float64]
@@ -37,7 +37,7 @@ _Z = 1.96
 
 
 @dataclass(frozen=True, order=True)
-class Way:
+class ViewSetting:
     """A way to use views: their number and the decision rule."""
 
     symmetries: int
@@ -49,13 +49,13 @@ class Way:
         return f"{self.symmetries} views by {'vote' if self.rule == 'vote' else 'mean'}"
 
 
-def choose_way(
-    players: Mapping[Way, Mover],
+def choose_views(
+    players: Mapping[ViewSetting, Mover],
     largest_exponent: int,
     report: Report,
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[Way, Alternatives | None]:
+) -> tuple[ViewSetting, Alternatives | None]:
     """Let the players of all ways play the same games, and choose the fewest views that lose nothing.
 
     A way loses nothing if the 95% interval of its paired difference to the best way includes zero, and if its
@@ -69,7 +69,7 @@ def choose_way(
         ExportError: a player answers a board with numbers that are not finite.
     """
     end = clock() + most_seconds
-    scores: dict[Way, Scores] = {}
+    scores: dict[ViewSetting, Scores] = {}
     left = dict(players)
     for number, size in enumerate(_ROUNDS):
         first = sum(_ROUNDS[:number])
@@ -82,7 +82,7 @@ def choose_way(
                     f"  only {moves} moves in {most_seconds:.0f} s are too few to compare scores; the graph "
                     "sees 1 view of a board"
                 )
-                return Way(1, "vote"), None
+                return ViewSetting(1, "vote"), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")
             return _chosen(reached, reached, report, moves)
         scores |= {way: np.concatenate([scores.get(way, np.empty(0)), reached[way]]) for way in left}
@@ -97,8 +97,8 @@ def choose_way(
 
 
 def play_match(
-    players: Mapping[Way, Mover], games: range, largest_exponent: int, is_late: Callable[[], bool]
-) -> tuple[dict[Way, Scores], int | None]:
+    players: Mapping[ViewSetting, Mover], games: range, largest_exponent: int, is_late: Callable[[], bool]
+) -> tuple[dict[ViewSetting, Scores], int | None]:
     """Play the same games with several players, move by move, until they end or `is_late` returns true.
 
     Returns the scores, and the number of moves made when `is_late` stopped the games; None if they ended.
@@ -151,20 +151,23 @@ class _Games:
             self._ended[episode.game - self._first] = episode.score
 
 
-def _best(scores: Mapping[Way, Scores], games: int) -> Way:
+def _best(scores: Mapping[ViewSetting, Scores], games: int) -> ViewSetting:
     """Return the way with the best average among those that played all `games`; fewer views break ties."""
     full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
     return min(full, key=lambda way: (-full[way], way))
 
 
 def _chosen(
-    scores: Mapping[Way, Scores], left: Iterable[Way], report: Report, moves: int | None = None
-) -> tuple[Way, Alternatives]:
+    scores: Mapping[ViewSetting, Scores],
+    left: Iterable[ViewSetting],
+    report: Report,
+    moves: int | None = None,
+) -> tuple[ViewSetting, Alternatives]:
     games = max(map(len, scores.values()))
     best = _best(scores, games)
     average = float(scores[best].mean())
 
-    def good_enough(way: Way) -> bool:
+    def good_enough(way: ViewSetting) -> bool:
         interval = _interval(scores[way] - scores[best])
         covers = interval is None or interval[0] <= 0 <= interval[1]
         # Averages of unfinished games vary with the moment of the last large merge, so they are not compared.
@@ -183,7 +186,7 @@ def _chosen(
     )
 
 
-def _row(way: Way, scores: Scores, chosen: Scores) -> Alternative:
+def _row(way: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
     difference = scores - chosen[: len(scores)]
     return Alternative(
         symmetries=way.symmetries,

@@ -100,13 +100,13 @@ def merged(above: Hints, below: Hints) -> Hints:
     )
 
 
-def set_fields(hints: msgspec.Struct) -> dict[str, Any]:
+def given_fields(hints: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that are given, by name."""
     return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
 
 
 def _merge(above: _S, below: _S) -> _S:
-    return msgspec.structs.replace(below, **set_fields(above))
+    return msgspec.structs.replace(below, **given_fields(above))
 
 
 def _convert(content: dict[str, Any], file: str = "") -> Hints:

@@ -20,7 +20,7 @@ from octofold_game.symmetries import VIEWS
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder, inputs_of
-from octofold_export.graph.folding import decide, legality, mask, value_info
+from octofold_export.graph.folding import decide, legality, mask_illegal, value_info
 from octofold_export.graph.heads import Head
 
 _VOTERS = 8
@@ -42,8 +42,8 @@ def moves_graph(head: Head, rule: Rule, symmetries: int, full: onnx.ModelProto) 
     if in_stages:
         _vote_in_stages(graph, head, cells, legal)
     else:
-        scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
-        decide(graph, scores, head.merge(graph, scores, with_views=False), legal, rule)
+        scores = mask_illegal(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
+        decide(graph, scores, head.merge_views(graph, scores, with_views=False), legal, rule)
     model = graph.model([value_info(BOARDS, symmetries)], [value_info(MOVE, symmetries)], "octofold")
     return _without(model, {tensor.name for tensor in full.graph.initializer})
 
@@ -59,7 +59,7 @@ def with_weights(moves_only: onnx.ModelProto, full: onnx.ModelProto) -> onnx.Mod
 def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> None:
     axis = graph.integers(1)
     with graph.scope("first"):
-        first = mask(graph, head.scores(graph, cells, VIEWS[_VOTERS][:_ENOUGH]), legal)
+        first = mask_illegal(graph, head.scores(graph, cells, VIEWS[_VOTERS][:_ENOUGH]), legal)
         favorites = graph.add("ArgMax", [first], "favorites", axis=2, keepdims=0)
         most = graph.add("ReduceMax", [favorites, axis], "most", keepdims=0)
         least = graph.add("ReduceMin", [favorites, axis], "least", keepdims=0)
@@ -70,9 +70,9 @@ def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> 
             graph.add("Gather", [rows, undecided], name, axis=0)
             for rows, name in ((cells, "cells"), (legal, "legal_moves"), (first, "first_scores"))
         )
-        last = mask(graph, head.scores(graph, known_cells, VIEWS[_VOTERS][_ENOUGH:]), known_legal)
+        last = mask_illegal(graph, head.scores(graph, known_cells, VIEWS[_VOTERS][_ENOUGH:]), known_legal)
         scores = graph.add("Concat", [known, last], "all_scores", axis=1)
-        merged = head.merge(graph, scores, with_views=False)
+        merged = head.merge_views(graph, scores, with_views=False)
         decided = decide(graph, scores, merged, known_legal, "vote")
         moves = graph.add("Cast", [decided], "decided", to=TensorProto.INT64)
     votes = graph.add("ScatterElements", [most, undecided, moves], "votes_of_all", axis=0)

@@ -20,9 +20,9 @@ from octofold_game.symmetries import VIEWS
 from onnx import TensorProto
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype
 
-from octofold_export.graph.bodies import VIEW_VALUES
 from octofold_export.graph.builder import GraphBuilder
-from octofold_export.graph.heads import Head, Merged
+from octofold_export.graph.encoded_body import VIEW_VALUES
+from octofold_export.graph.heads import Head, MergedScores
 
 _ILLEGAL = np.float32(-1e30)  # low enough for probability 0, and finite, so that a finished game gives no NaN
 
@@ -44,8 +44,8 @@ def fold(
     graph = GraphBuilder()
     cells = graph.add("Cast", [contract.BOARDS.name], "cells", to=TensorProto.INT32)
     legal = legality(graph, cells)
-    scores = mask(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
-    merged = head.merge(graph, scores, with_views=with_views)
+    scores = mask_illegal(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
+    merged = head.merge_views(graph, scores, with_views=with_views)
     decide(graph, scores, merged, legal, rule)
     tensors = [*contract.OUTPUTS, *[contract.VIEWS] * with_views]
     if value_scale is not None:
@@ -89,14 +89,14 @@ def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
+def mask_illegal(graph: GraphBuilder, scores: str, legal: str) -> str:
     """Replace the scores `[N, V, 4]` of illegal moves, where `legal` `[N, 4]` is false, by -1e30."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
     illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
     return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
 
-def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> str:
+def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, rule: Rule) -> str:
     """Add the outputs for masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
     Returns the move `[N] int8`. Rule `vote` plays the move with the most votes, and breaks ties by worth.
@@ -134,7 +134,7 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
     return graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
 
 
-def _choose_by_worth(graph: GraphBuilder, worth: str, merged: Merged) -> str:
+def _choose_by_worth(graph: GraphBuilder, worth: str, merged: MergedScores) -> str:
     """Choose the move `[N]` with the largest worth `[N, 4]`, and break ties by a fixed order of moves.
 
     Moves whose worth is at most `merged.tie` below the largest count as equal. The first of them in the order

@@ -64,7 +64,7 @@ class GraphEvaluator(Protocol):
         ...
 
 
-class Merged(NamedTuple):
+class MergedScores(NamedTuple):
     """The scores of all views combined; the fields of type `str` are names of tensors."""
 
     probabilities: str
@@ -109,13 +109,13 @@ class Head:
         smallest = graph.constant("smallest_probability", np.array(SMALLEST_PROBABILITY, np.float32))
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
-    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-        """Merge scores `[N, V, 4]` over the views; `folding.mask` has set those of illegal moves to -1e30."""
+    def merge_views(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> MergedScores:
+        """Merge masked scores `[N, V, 4]` over the views, with -1e30 for illegal moves."""
         kind = self.description.answers.kind
         if kind.startswith("policy"):
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
             mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-            return Merged(mean, mean, self.spread.tie, None, softmax if with_views else None)
+            return MergedScores(mean, mean, self.spread.tie, None, softmax if with_views else None)
         temperature = graph.constant("temperature", np.array(self.spread.temperature, np.float32))
 
         def tempered(values: str, axis: int, name: str) -> str:
@@ -125,7 +125,9 @@ class Head:
         mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
         views = tempered(scores, 2, "view_probabilities") if with_views else None
         tie_of_best = TIE_OF_BEST if kind == "action_values" else None
-        return Merged(tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views)
+        return MergedScores(
+            tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views
+        )
 
     def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Return the network's four numbers on each view `[N, V, 4]`, ordered by the moves of the board."""

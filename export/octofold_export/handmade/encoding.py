@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_export.graph.bodies import EXPONENT_CODES
 from octofold_export.graph.builder import GraphBuilder
+from octofold_export.graph.encoded_body import EXPONENT_CODES
 from octofold_export.handmade.geometry import Places
 
 Floats = NDArray[np.float32]

@@ -108,7 +108,7 @@ class FloatLayer:
         return graph.add("Relu", [graph.add("Gemm", [rows, weights, bias], f"{name}_sum")], name)
 
 
-def float_form(network: FoldableNetwork) -> FoldedNetwork:
+def float32_network(network: FoldableNetwork) -> FoldedNetwork:
     """Return `network` in float32."""
     return FoldedNetwork(
         encoder=network.encoding,
@@ -131,7 +131,7 @@ class _CastEncoder:
         return graph.add("Cast", [encoded], "encoded_cast", to=self.type), places
 
 
-def half_form(network: FoldableNetwork) -> FoldedNetwork:
+def float16_network(network: FoldableNetwork) -> FoldedNetwork:
     """Return `network` in float16, except for the output layer, which computes in float32."""
     return FoldedNetwork(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),

@@ -47,12 +47,12 @@ class FoldableNetwork:
     output: Layer
 
 
-def has_form(network: nn.Module) -> bool:
-    """Return whether `foldable` supports the class of `network`."""
+def has_handmade_form(network: nn.Module) -> bool:
+    """Return whether `weights_of` supports the class of `network`."""
     return isinstance(network, CNN | PairNetwork)
 
 
-def foldable(network: nn.Module) -> FoldableNetwork:
+def weights_of(network: nn.Module) -> FoldableNetwork:
     """Extract the weights of `network`.
 
     Raises:

@@ -29,7 +29,12 @@ from octofold_export.handmade.encoding import Floats, PatternSums
 from octofold_export.handmade.geometry import Region
 from octofold_export.handmade.layers import FoldedNetwork
 from octofold_export.handmade.weights import FoldableNetwork, Layer
-from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput, first_layer
+from octofold_export.precision.int8_layers import (
+    IntegerProduct,
+    QuantizedHidden,
+    QuantizedOutput,
+    first_layer,
+)
 
 CLIP_QUANTILES = (1.0, 0.999999)
 """Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""

@@ -26,7 +26,7 @@ _VIEWS = {8: "all eight symmetries", 4: "the four rotations", 2: "the board and 
 _ONE_VIEW = "the best legal move, from the board as it is"
 
 
-def describe(card: Card) -> bytes:
+def render_readme(card: Card) -> bytes:
     """Return the content of README.md for a card."""
     lines = [
         *_front_matter(card),

@@ -22,7 +22,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_export.checks.reference import Evaluate, Numbers
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import ExportError
-from octofold_export.handmade.tables import TENSOR, CompactEvaluator, TupleTables
+from octofold_export.handmade.ntuple_tables import TENSOR, CompactTablesEvaluator, FullTablesEvaluator
 from octofold_export.sources.source import Source
 
 _OTHER_BYTES = 1_000_000
@@ -71,7 +71,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
     return Source(
         description=description,
         evaluate=ntuple_evaluation(network),
-        fp32=TupleTables(network.tuples, network.values, network.stages),
+        fp32=FullTablesEvaluator(network.tuples, network.values, network.stages),
         architecture={"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
         weights=network.values.size,
         checkpoint_sha256=hashlib.sha256(network.values.data).hexdigest(),
@@ -82,7 +82,10 @@ def ntuple_source(network: NTupleNetwork) -> Source:
 
 
 def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
-    """Make an evaluator that returns eight times the sum of a view's entries, as `TupleTables` does."""
+    """Make an evaluator that returns eight times the sum of the table entries of a view.
+
+    `FullTablesEvaluator` computes the same value in the graph.
+    """
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
         tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)
@@ -105,7 +108,7 @@ def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.int
     return stages
 
 
-def from_ntuple_compactly(path: Path, largest_bytes: int) -> Source:
+def from_ntuple_compact(path: Path, largest_bytes: int) -> Source:
     """Make a source whose graph has at most `largest_bytes`, with the most important entries of a network.
 
     Raises:
@@ -126,7 +129,7 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
     source = ntuple_source(NTupleNetwork(tables.tuples, tables.values(), tables.stages))
     return replace(
         source,
-        fp32=CompactEvaluator(tables),
+        fp32=CompactTablesEvaluator(tables),
         weights=tables.kept,
         checkpoint_sha256=trained_sha256,
         tensors={},

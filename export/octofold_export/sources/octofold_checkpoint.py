@@ -14,10 +14,10 @@ from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.description.hints import Hints
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.handmade.layers import float_form, half_form
-from octofold_export.handmade.weights import foldable, has_form
+from octofold_export.handmade.layers import float16_network, float32_network
+from octofold_export.handmade.weights import has_handmade_form, weights_of
 from octofold_export.precision.calibration import calibration_views, quantize_network
-from octofold_export.sources.described import described_source
+from octofold_export.sources.described_network import described_source
 from octofold_export.sources.source import Boards, Source
 from octofold_export.sources.torch_network import TorchNetwork
 
@@ -34,9 +34,9 @@ def from_checkpoint(folder: Path) -> Source:
         raise ExportError(str(error)) from error
     architecture = checkpoint.architecture
     network = TorchNetwork(checkpoint.network, str(folder))
-    if not has_form(checkpoint.network):
+    if not has_handmade_form(checkpoint.network):
         return _with_own_body(checkpoint, network)
-    form = foldable(checkpoint.network)
+    form = weights_of(checkpoint.network)
     description = one_hot_description(form.encoding.exponents, architecture.get("value_scale"))
 
     def quantized(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
@@ -45,8 +45,8 @@ def from_checkpoint(folder: Path) -> Source:
     return Source(
         description=description,
         evaluate=network_evaluation(network, description),
-        fp32=float_form(form),
-        fp16=lambda: half_form(form),
+        fp32=float32_network(form),
+        fp16=lambda: float16_network(form),
         int8=quantized,
         architecture=architecture,
         weights=network.weights,

@@ -18,17 +18,17 @@ from octofold_game.system.files import open_regular, read_regular
 from onnx import TensorProto, helper, numpy_helper
 
 from octofold_export.description.description import ElementType
-from octofold_export.description.inference import NetworkError
+from octofold_export.description.network import NetworkError
 from octofold_export.errors import ExportError
 from octofold_export.graph.sessions import new_session
-from octofold_export.sources.body import prepare
 from octofold_export.sources.file_kinds import MOST_BYTES, advice, check_size, kind_of
+from octofold_export.sources.onnx_body import make_body
 
 _BLOCK = 1 << 20
 
 
 class OnnxNetwork:
-    """An ONNX model as a `described.TrainedNetwork`: onnxruntime runs the unchanged model."""
+    """An ONNX model as a `described_network.TrainedNetwork`: onnxruntime runs the unchanged model."""
 
     def __init__(self, model: onnx.ModelProto, name: str) -> None:
         """Check the model.
@@ -86,8 +86,8 @@ class OnnxNetwork:
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make the body of the network, as `described.TrainedNetwork.body`."""
-        return prepare(self.model, outputs, example)
+        """Make the body of the network, as `described_network.TrainedNetwork.body`."""
+        return make_body(self.model, outputs, example)
 
     @property
     def weights(self) -> int:

@@ -19,12 +19,12 @@ from torch.distributions import Categorical, Distribution
 from torch.overrides import TorchFunctionMode
 
 from octofold_export.description.description import ElementType
-from octofold_export.description.inference import NetworkError, NoBatchError
+from octofold_export.description.network import NetworkError, NoBatchError
 from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
 from octofold_export.quiet import quiet
-from octofold_export.sources.body import over_boards, prepare
 from octofold_export.sources.file_kinds import advice
+from octofold_export.sources.onnx_body import loop_over_boards, make_body
 from octofold_export.sources.torch_files import is_lazy, read_file
 
 UserEncoder = Callable[[Tensor], Tensor]
@@ -42,7 +42,7 @@ _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
 
 
 class TorchNetwork:
-    """A module or a TorchScript program as a `described.TrainedNetwork`."""
+    """A module or a TorchScript program as a `described_network.TrainedNetwork`."""
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None
@@ -90,7 +90,7 @@ class TorchNetwork:
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the network, as `inference.Network.run`."""
+        """Run the network, as `Network.run`."""
         try:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -104,7 +104,7 @@ class TorchNetwork:
         return dict(zip(outputs, (tensor.numpy() for tensor in numbers), strict=True))
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """Return the number of torch functions that the module calls, as `inference.Network.operations`."""
+        """Return the number of torch functions that the module calls, as `Network.operations`."""
         counting = _Counting()
         with counting:
             self.run(inputs)
@@ -117,12 +117,12 @@ class TorchNetwork:
         return single
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make the body of the network, as `described.TrainedNetwork.body`."""
+        """Make the body of the network, as `described_network.TrainedNetwork.body`."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
             names = [f"output_{name}" for name in self.run(example)]
             model = _script_to_onnx(self.module, inputs, names, self._name)
-            return prepare(model, [f"output_{name}" for name in outputs], example)
+            return make_body(model, [f"output_{name}" for name in outputs], example)
         try:
             exported = _module_to_onnx(
                 _Selected(self.module, outputs), inputs, self._name, ({0: torch.export.Dim("N")},)
@@ -132,7 +132,7 @@ class TorchNetwork:
             if not isinstance(self.module, _OneByOne):
                 raise error if _BRANCHES in str(error) else NoBatchError(str(error)) from error
         single = _Selected(self.module.single, outputs)
-        return _prepared(over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
+        return _prepared(loop_over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
 
 
 class _Counting(TorchFunctionMode):
@@ -254,7 +254,7 @@ def error_line(error: BaseException) -> str:
 
 
 def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
-    return prepare(model, [output.name for output in model.graph.output], example)
+    return make_body(model, [output.name for output in model.graph.output], example)
 
 
 def _module_to_onnx(

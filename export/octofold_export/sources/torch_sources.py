@@ -16,14 +16,19 @@ import torch
 from octofold_game.commands.suggestions import did_you_mean
 from torch import Tensor, nn
 
-from octofold_export.checks.recording import Report, silent
+from octofold_export.checks.sample_boards import Report, silent
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
-from octofold_export.description.inference import NoBatchError
+from octofold_export.description.network import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
-from octofold_export.sources.described import Describe, describe_without_games, described_source, from_file
+from octofold_export.sources.described_network import (
+    Describe,
+    describe_without_games,
+    described_source,
+    from_file,
+)
 from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Source
-from octofold_export.sources.states import choose_state
+from octofold_export.sources.state_dicts import choose_state_dict
 from octofold_export.sources.torch_files import is_lazy, read_weights
 from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, error_line, read_torchscript
 
@@ -98,13 +103,13 @@ def read_module(
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
     """
-    module = _module_of(place)
+    module = _make_module(place)
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
         network = TorchNetwork(module, place, encode)
         return network, _digest(module.state_dict()), ""
     content, digest = read_weights(weights)
-    chosen, note = choose_state(module, content, state, str(weights))
+    chosen, note = choose_state_dict(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
     return TorchNetwork(module, place, encode), digest, note
 
@@ -128,7 +133,7 @@ def read_encoder(place: str) -> UserEncoder:
     Raises:
         ExportError: the function cannot be imported, fails, or does not return one row for each board.
     """
-    encoder = _found(place, "--encoder")
+    encoder = _import_object(place, "--encoder")
     if not callable(encoder):
         raise ExportError(f"--encoder must name a function, but {place} is of type {type(encoder).__name__}")
     try:
@@ -146,7 +151,7 @@ def read_encoder(place: str) -> UserEncoder:
     return encoder  # type: ignore[no-any-return]
 
 
-def _found(place: str, flag: str) -> Any:
+def _import_object(place: str, flag: str) -> Any:
     package, colon, name = place.partition(":")
     if not (colon and package and name):
         raise ExportError(f"{flag} must be package.module:callable, got {place!r}")
@@ -190,8 +195,8 @@ def _no_arguments() -> Iterator[None]:
         sys.argv = own
 
 
-def _module_of(place: str) -> nn.Module:
-    made = _found(place, "--module")
+def _make_module(place: str) -> nn.Module:
+    made = _import_object(place, "--module")
     try:
         with _no_arguments():
             module = made if isinstance(made, nn.Module) else made()

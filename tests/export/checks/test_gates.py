@@ -7,16 +7,16 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.gates import check_agreement, check_equivariance, is_same_player, sample
-from octofold_export.checks.recording import random_boards
+from octofold_export.checks.folded_graph import FoldedGraph
+from octofold_export.checks.gates import check_agreement, check_equivariance, parity_boards, plays_alike
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.sample_boards import random_boards
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import GateError
-from octofold_export.graph.bodies import DescribedBody
+from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import float_form
+from octofold_export.handmade.layers import float32_network
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
@@ -30,7 +30,7 @@ POLICY = one_hot_description(16)
 @pytest.fixture(scope="module")
 def checked(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A part of the boards that an export checks."""
-    return sample(boards, 15)[::3]
+    return parity_boards(boards, 15)[::3]
 
 
 def reference_of(module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symmetries: int) -> Reference:
@@ -51,7 +51,7 @@ def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
     answers = Answers(kind="action_values", scale=1)
     description = Description(reads=reads, answers=answers, largest_exponent=17)
     body = TorchNetwork(UpTo16(16, 4), "exponents").body(["output"], np.zeros((3, 16), np.float32))
-    graph = FoldedGraph(fold(head(description, DescribedBody(body, description)), "mean", 8))
+    graph = FoldedGraph(fold(head(description, EncodedBody(body, description)), "mean", 8))
     late = np.array([[17, 16, 1, 2] + [0] * 12], np.uint8)
     early = np.minimum(late, 3)
     with pytest.raises(GateError, match=r"answers are not finite on 1 of 1 boards \(late\), first on \[17"):
@@ -63,7 +63,7 @@ def test_equivariance_catches_a_player_that_sees_only_one_view(
     module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
     reference = reference_of(module, checked, "vote", 1)
-    graph = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 1))
+    graph = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
         check_equivariance(graph, reference)
 
@@ -72,10 +72,10 @@ def test_a_graph_for_moves_alone_that_plays_other_moves_is_another_player(
     small_graphs: tuple[bytes, bytes], boards: NDArray[np.uint8]
 ) -> None:
     whole, alone = map(onnx.load_model_from_string, small_graphs)
-    assert is_same_player(whole, alone, boards)
+    assert plays_alike(whole, alone, boards)
     (best,) = (node for node in alone.graph.node if node.output[0] == "last/best")
     best.op_type = "ArgMin"
-    assert not is_same_player(whole, alone, boards)
+    assert not plays_alike(whole, alone, boards)
 
 
 class Changed:
@@ -93,7 +93,7 @@ class Changed:
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    graph = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8))
+    graph = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8))
     boards = boards[:200]
     stages = {"first": boards[:20], "random": random_boards(15, seed=1)}
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_export.checks.runner import Mover
-from octofold_export.checks.views_choice import Way, choose_way
+from octofold_export.checks.folded_graph import Mover
+from octofold_export.checks.views_choice import ViewSetting, choose_views
 from octofold_game.contract.model import Alternatives
 from octofold_game.rules import legal_moves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
@@ -34,13 +34,13 @@ class Poor:
         return moves
 
 
-ONE, EIGHT_VOTE, EIGHT_MEAN = Way(1, "vote"), Way(8, "vote"), Way(8, "mean")
+ONE, EIGHT_VOTE, EIGHT_MEAN = ViewSetting(1, "vote"), ViewSetting(8, "vote"), ViewSetting(8, "mean")
 
 
 def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
     lines: list[str] = []
-    players: dict[Way, Mover] = {ONE: Good(), EIGHT_VOTE: Poor(), EIGHT_MEAN: Poor()}
-    way, alternatives = choose_way(players, 8, lines.append)
+    players: dict[ViewSetting, Mover] = {ONE: Good(), EIGHT_VOTE: Poor(), EIGHT_MEAN: Poor()}
+    way, alternatives = choose_views(players, 8, lines.append)
     assert way == ONE
     assert alternatives is not None
     assert [(row.symmetries, row.difference < 0) for row in alternatives.rows] == [(8, True), (8, True)]
@@ -48,7 +48,7 @@ def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
 
 
 def test_a_network_that_gains_by_eight_views_is_asked_about_all() -> None:
-    way, _ = choose_way({ONE: Poor(), EIGHT_VOTE: Good()}, 8, lambda _: None)
+    way, _ = choose_views({ONE: Poor(), EIGHT_VOTE: Good()}, 8, lambda _: None)
     assert way == EIGHT_VOTE
 
 
@@ -66,10 +66,10 @@ class Slow:
 
 
 def slowly(
-    players: dict[Way, Mover], *, seconds: float, largest_exponent: int = 11
-) -> tuple[Way, Alternatives | None]:
-    slow: dict[Way, Mover] = {way: Slow(player) for way, player in players.items()}
-    return choose_way(slow, largest_exponent, lambda _: None, seconds, clock=lambda: Slow.seconds)
+    players: dict[ViewSetting, Mover], *, seconds: float, largest_exponent: int = 11
+) -> tuple[ViewSetting, Alternatives | None]:
+    slow: dict[ViewSetting, Mover] = {way: Slow(player) for way, player in players.items()}
+    return choose_views(slow, largest_exponent, lambda _: None, seconds, clock=lambda: Slow.seconds)
 
 
 def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
@@ -80,7 +80,7 @@ def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
 
 
 def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> None:
-    cases: list[tuple[dict[Way, Mover], Way]] = [
+    cases: list[tuple[dict[ViewSetting, Mover], ViewSetting]] = [
         ({ONE: Good(), EIGHT_VOTE: Poor()}, ONE),
         ({ONE: Poor(), EIGHT_VOTE: Good()}, EIGHT_VOTE),
         ({ONE: Good(), EIGHT_VOTE: Good()}, ONE),

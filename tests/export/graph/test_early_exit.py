@@ -7,8 +7,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from octofold_export.description.description import encode
-from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.early_exit import moves_graph, with_weights
+from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.weights import FoldableNetwork
@@ -50,7 +50,7 @@ def graphs(
     policy = head(POLICY, calibrate(network, boards[:256], 1.0))
     if request.param == "a body":
         example = encode(POLICY.reads, boards[:3])
-        policy = head(POLICY, DescribedBody(TorchNetwork(module, "it").body(["output"], example), POLICY))
+        policy = head(POLICY, EncodedBody(TorchNetwork(module, "it").body(["output"], example), POLICY))
     whole = fold(policy, "vote", 8)
     alone = moves_graph(policy, "vote", 8, whole)
     assert alone is not None

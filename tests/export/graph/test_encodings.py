@@ -16,8 +16,8 @@ from octofold_export.description.description import (
     Reads,
 )
 from octofold_export.description.description import encode as encode_plainly
-from octofold_export.graph.bodies import encode
 from octofold_export.graph.builder import GraphBuilder
+from octofold_export.graph.encoded_body import encode_cells
 
 ONE_HOT_TYPES: tuple[ElementType, ...] = ("float32", "uint8", "bool")
 ONE_HOT = [
@@ -37,7 +37,7 @@ EXAMPLE = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 3, 0]], np.uint
 def by_graph(reads: Reads, boards: NDArray[np.uint8], largest: int) -> NDArray[np.generic]:
     graph = GraphBuilder()
     cells = graph.add("Cast", ["boards"], "cells", to=onnx.TensorProto.INT32)
-    encoded = encode(graph, cells, reads, largest)
+    encoded = encode_cells(graph, cells, reads, largest)
     model = graph.model(
         [onnx.helper.make_tensor_value_info("boards", onnx.TensorProto.UINT8, ["N", 16])],
         [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from octofold_export.checks.runner import FoldedGraph, Outputs
+from octofold_export.checks.folded_graph import FoldedGraph, Outputs
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import FoldedNetwork, float_form, half_form
+from octofold_export.handmade.layers import FoldedNetwork, float16_network, float32_network
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
@@ -50,7 +50,7 @@ SEEN: dict[int, list[View]] = {
 def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[FoldedGraph, Rule, int]:
     rule, symmetries = request.param
     return (
-        FoldedGraph(fold(head(POLICY, float_form(network)), rule, symmetries)),
+        FoldedGraph(fold(head(POLICY, float32_network(network)), rule, symmetries)),
         rule,
         symmetries,
     )
@@ -58,7 +58,7 @@ def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[Fo
 
 @pytest.fixture(scope="module")
 def graph(network: FoldableNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8))
+    return FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8))
 
 
 def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -169,7 +169,7 @@ CUDA_KERNELS = {
 """Operators of opset 18 that onnxruntime runs on a GPU in the types of these graphs."""
 
 
-@pytest.mark.parametrize("form", [float_form, half_form])
+@pytest.mark.parametrize("form", [float32_network, float16_network])
 def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
     network: FoldableNetwork, form: Callable[[FoldableNetwork], FoldedNetwork]
 ) -> None:
@@ -179,7 +179,7 @@ def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
 
 
 def test_outputs_have_the_promised_names_types_and_shapes(network: FoldableNetwork) -> None:
-    graph = fold(head(POLICY, float_form(network)), "vote", 8).graph
+    graph = fold(head(POLICY, float32_network(network)), "vote", 8).graph
     described = {
         value.name: (
             onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import float_form
-from octofold_export.handmade.weights import foldable
+from octofold_export.handmade.layers import float32_network
+from octofold_export.handmade.weights import weights_of
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
@@ -21,7 +21,7 @@ VALUE = one_hot_description(16, SCALE)
 
 
 def folded(module: nn.Module, rule: Rule, symmetries: int) -> FoldedGraph:
-    return FoldedGraph(fold(head(VALUE, float_form(foldable(module))), rule, symmetries))
+    return FoldedGraph(fold(head(VALUE, float32_network(weights_of(module))), rule, symmetries))
 
 
 def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -> NDArray[np.float64]:

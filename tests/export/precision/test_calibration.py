@@ -9,13 +9,13 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import FoldedNetwork, float_form
+from octofold_export.handmade.layers import FoldedNetwork, float32_network
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.precision.calibration import calibrate
-from octofold_export.precision.quantized import first_layer
+from octofold_export.precision.int8_layers import first_layer
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 
 POLICY = one_hot_description(16)
@@ -30,7 +30,7 @@ def test_moves_stay_as_they_are_in_float32(
     network: FoldableNetwork, form: FoldedNetwork, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
-    exact = FoldedGraph(fold(head(POLICY, float_form(network)), "vote", 8)).answer(others)
+    exact = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8)).answer(others)
     rounded = FoldedGraph(fold(head(POLICY, form), "vote", 8)).answer(others)
     assert np.mean(exact.move == rounded.move) > 0.99
     assert np.abs(exact.probabilities - rounded.probabilities).mean() < 0.002
@@ -86,7 +86,7 @@ def test_odd_networks_give_finite_answers_close_to_float32(
         bias[:] = 100
     hidden[middle] = replace(layer, weights=weights, bias=bias)
     odd = replace(network, hidden=tuple(hidden))
-    exact = FoldedGraph(fold(head(POLICY, float_form(odd)), "mean", 8)).answer(boards[:128])
+    exact = FoldedGraph(fold(head(POLICY, float32_network(odd)), "mean", 8)).answer(boards[:128])
     rounded = FoldedGraph(fold(head(POLICY, calibrate(odd, boards[:128], 1.0)), "mean", 8)).answer(
         boards[:128]
     )

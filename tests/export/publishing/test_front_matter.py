@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from octofold_export.publishing.readme import describe
+from octofold_export.publishing.readme import render_readme
 from octofold_game.contract.model import Card, read_card
 from support.shipped import newest
 
@@ -18,7 +18,7 @@ def card() -> Card:
 
 def metadata(card: Card) -> Any:
     """Return the front matter of a version's page, which model hubs read."""
-    nothing, header, text = describe(card).decode().split("---\n", 2)
+    nothing, header, text = render_readme(card).decode().split("---\n", 2)
     assert nothing == ""
     assert text.startswith(f"\n# {card.name}, version {card.version}\n")
     return yaml.safe_load(header)

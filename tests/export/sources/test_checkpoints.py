@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.cli import main
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints

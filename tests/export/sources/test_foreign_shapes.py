@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.sources.described import described_source
+from octofold_export.sources.described_network import described_source
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_export.sources.torch_sources import from_module, read_encoder, read_module

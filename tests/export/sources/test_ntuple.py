@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.gates import TIE, check_moves
-from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold

@@ -9,12 +9,12 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.reference import measured_spread
-from octofold_export.checks.runner import FoldedGraph
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.sources.described import from_onnx
+from octofold_export.sources.described_network import from_onnx
 from octofold_game.rules import legal_moves
 from onnx import TensorProto, helper, numpy_helper
 from support.lessons import Lessons

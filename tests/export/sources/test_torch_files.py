@@ -145,7 +145,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and
         (["--module", "HERE:Linear", "--weights", "linaer.pt"], "directory; did you mean linear.pt?"),
         (
             ["--module", "HERE:Linear", "--input", "tiles"],
-            "the network takes no input that fits input tiles, layout flat",
+            "the network accepts no input that fits input tiles, layout flat",
         ),
         (["--module", "Linear"], "must be package.module:callable, got 'Linear'"),
         (

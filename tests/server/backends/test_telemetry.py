@@ -16,7 +16,9 @@ OFF = ("CI", "ORT_", "PYTEST")
 """Variables that begin like this may switch telemetry off."""
 
 
-@pytest.mark.parametrize("module", ["octofold_server.backends.onnx_session", "octofold_export.checks.runner"])
+@pytest.mark.parametrize(
+    "module", ["octofold_server.backends.onnx_session", "octofold_export.checks.folded_graph"]
+)
 def test_loading_a_model_leaves_neither_an_id_of_this_machine_nor_anything_to_send(
     module: str, graph: bytes, tmp_path: Path
 ) -> None:

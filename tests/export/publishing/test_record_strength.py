@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
-from octofold_export.publishing.card_files import change_card
+from octofold_export.publishing.published_card import change_card
 from support.cards import read_card
 from support.one_kind import of_one_kind
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from octofold_export.errors import ExportError
 from octofold_export.sources.sb3 import read_sb3
-from octofold_export.sources.states import choose_state
+from octofold_export.sources.state_dicts import choose_state_dict
 from octofold_export.sources.torch_files import read_weights
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_export.sources.torch_sources import load_state
@@ -51,7 +51,7 @@ def prefixed(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 def loaded(module: nn.Module, file: Path, state: str | None = None) -> tuple[nn.Module, str]:
     """Return a module with weights loaded like in the export, and the note about the choice."""
     content, _ = read_weights(file)
-    chosen, note = choose_state(module, content, state, str(file))
+    chosen, note = choose_state_dict(module, content, state, str(file))
     load_state(module, chosen.tensors, file)
     return module.eval(), note
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
-from octofold_export.publishing import contest
+from octofold_export.publishing import strength_gate
 from octofold_game.commands.signals import exit_by_signal, handling
 from octofold_game.contract.model import read_card
 from octofold_training import checkpoints
@@ -104,11 +104,11 @@ CONTEST = """
 from fractions import Fraction
 from pathlib import Path
 from octofold_export.flags import Flags
-from octofold_export.publishing.contest import play_contest
+from octofold_export.publishing.strength_gate import play_against_newest
 
 files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
 files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
-play_contest(Flags(name="small", no_worse_than=Fraction(1, 10_000), limit=9_999_999), 2, files, print)
+play_against_newest(Flags(name="small", no_worse_than=Fraction(1, 10_000), limit=9_999_999), 2, files, print)
 """
 
 
@@ -136,7 +136,7 @@ def test_the_games_end_with_the_process_of_a_contest_that_is_killed() -> None:
 def test_each_signal_ends_what_plays_and_then_the_export(number: signal.Signals) -> None:
     games = f"echo $$ > games.pid; kill -{number:d} {os.getpid()}; exec tail -f /dev/null"
     with pytest.raises(SystemExit) as ended, handling(exit_by_signal, number):
-        contest._run(["sh", "-c", games], os.environ)
+        strength_gate._run(["sh", "-c", games], os.environ)
     assert ended.value.code == 128 + number
     assert not psutil.pid_exists(int(Path("games.pid").read_text()))
 

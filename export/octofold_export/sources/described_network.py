@@ -14,13 +14,19 @@ from octofold_game.contract.model import Evidence
 from octofold_game.errors import first_line
 
 from octofold_export.checks.reference import Evaluate, network_evaluation
+from octofold_export.description.candidates import complete_without_games
 from octofold_export.description.description import Description, encode
 from octofold_export.description.hints import Hints
-from octofold_export.description.inference import Network, complete
+from octofold_export.description.network import Network
 from octofold_export.errors import ExportError
-from octofold_export.graph.bodies import DescribedBody
+from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.heads import GraphEvaluator
-from octofold_export.precision.bodies import check_range, half_body, quantized_bodies, with_named_nodes
+from octofold_export.precision.body_conversion import (
+    check_float16_range,
+    float16_body,
+    int8_bodies,
+    with_named_nodes,
+)
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
@@ -60,9 +66,9 @@ def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Descr
     """Complete a description without games; this function is a `Describe`.
 
     Raises:
-        ExportError: the hints contradict the network, or leave more than one reading.
+        ExportError: the hints contradict the network, or leave more than one possible description.
     """
-    return complete(hints, network), None
+    return complete_without_games(hints, network), None
 
 
 def from_file(
@@ -106,11 +112,11 @@ def described_source(
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_RANGE_BOARDS, 16))
 
     def half() -> GraphEvaluator:
-        check_range(body, encode(description.reads, boards.astype(np.uint8)))
-        return evaluator(half_body(body))
+        check_float16_range(body, encode(description.reads, boards.astype(np.uint8)))
+        return evaluator(float16_body(body))
 
     def evaluator(form: onnx.ModelProto) -> GraphEvaluator:
-        return DescribedBody(form, description)
+        return EncodedBody(form, description)
 
     return Source(
         description=description,
@@ -142,7 +148,7 @@ def _quantize(
     def quantize(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
         inputs = encode(description.reads, views[::_CALIBRATION_DIVISOR])
         try:
-            forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
+            forms = [evaluator(form) for form in int8_bodies(body, inputs)]
         except ExportError:
             raise
         except Exception as failure:  # onnxruntime's quantization may raise any exception

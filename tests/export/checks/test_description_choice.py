@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.misread_detection import choose_reading
+from octofold_export.checks.description_choice import choose_description
 from octofold_export.description.description import ElementType
 from octofold_export.description.hints import hints_from_flags
-from octofold_export.description.inference import NetworkError
+from octofold_export.description.network import NetworkError
 from octofold_export.errors import NeedsFlags
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Evidence
@@ -22,10 +22,10 @@ CORNERS = ("top left", "top right", "bottom left", "bottom right")
 
 
 def choose(network: Any, weights: int = 60_000, **said: Any) -> tuple[str, Evidence]:
-    """Return the reading that games choose, as text, and the evidence for it."""
+    """Return the description that games choose, as flags, and the evidence for it."""
     flags = {path.replace("__", "."): value for path, value in said.items()}
     hints = hints_from_flags({"answers.kind": "policy_logits", **flags})
-    description, evidence = choose_reading(hints, network, weights, lambda _: None)
+    description, evidence = choose_description(hints, network, weights, lambda _: None)
     reads = description.reads
     return f"{reads.layout} {reads.cells} {','.join(description.answers.actions)}", evidence
 
@@ -184,11 +184,11 @@ def test_values_of_the_opposite_sign_are_found_out() -> None:
 
     hints = hints_from_flags({"reads.kind": "exponents", "reads.divide_by": 1.0, "answers.scale": 100.0})
     good = Function(order, exponents_of("exponents", 1))
-    description, evidence = choose_reading(hints, good, 1, lambda _: None)
+    description, evidence = choose_description(hints, good, 1, lambda _: None)
     assert (description.answers.kind, evidence.problem) == ("afterstate_value", None)
     bad = Function(lambda boards: -order(boards), exponents_of("exponents", 1))
     with pytest.raises(NeedsFlags, match="with small values as good ones") as raised:
-        choose_reading(hints, bad, 1, lambda _: None)
+        choose_description(hints, bad, 1, lambda _: None)
     assert raised.value.flags == ""
 
 
@@ -196,5 +196,5 @@ def test_a_large_network_plays_fewer_games_and_says_so() -> None:
     hints = hints_from_flags(
         {"answers.kind": "policy_logits", "answers.actions": MOVE_NAMES, "reads.layout": "flat"}
     )
-    _, evidence = choose_reading(hints, TorchNetwork(nn.Linear(256, 4), "linear"), 10**9, lambda _: None)
+    _, evidence = choose_description(hints, TorchNetwork(nn.Linear(256, 4), "linear"), 10**9, lambda _: None)
     assert evidence.is_cut_short

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from octofold_export.errors import ExportError
-from octofold_export.publishing.versions import (
+from octofold_export.publishing.repository import (
     VersionExistsError,
-    changing,
     check_name,
-    check_place,
+    check_publishable,
+    locked_version,
     next_version,
     publish,
     replace_files,
@@ -62,7 +62,7 @@ def test_versions_count_up_past_the_largest_and_past_other_files(tmp_path: Path)
 def test_an_existing_version_is_never_touched(tmp_path: Path) -> None:
     publish(tmp_path, "cnn5", 1, FILES, "old")
     with pytest.raises(ExportError, match="never replaced"):
-        check_place(tmp_path, "cnn5", 1)
+        check_publishable(tmp_path, "cnn5", 1)
     before = everything_below(tmp_path)
     with pytest.raises(ExportError, match="never replaced"):
         publish(tmp_path, "cnn5", 1, {"model.onnx": b"other"}, "old")
@@ -100,7 +100,7 @@ def test_of_two_exports_at_once_the_slower_leaves_the_faster_ones_version_alone(
 SLOW_EXPORT = """
 import sys
 from pathlib import Path
-from octofold_export.publishing.versions import publish
+from octofold_export.publishing.repository import publish
 
 class Slow(dict):
     def items(self):
@@ -186,7 +186,7 @@ def test_files_are_replaced_all_or_none(tmp_path: Path) -> None:
 def test_what_a_killed_change_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
     for file in ("card.json.0123456789abcdef.partial", "other.json.12-34.partial", "notes.partial"):
         (tmp_path / file).write_bytes(b"half")
-    with changing(tmp_path):
+    with locked_version(tmp_path):
         replace_files(tmp_path, FILES)
     assert everything_below(tmp_path) == [
         "card.json",

@@ -21,8 +21,8 @@ from octofold_game.system.files import open_regular
 
 from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
-from octofold_export.publishing.readme import describe
-from octofold_export.publishing.versions import Content, changing, replace_files
+from octofold_export.publishing.readme import render_readme
+from octofold_export.publishing.repository import Content, locked_version, replace_files
 
 _MAX_FILE_BYTES = 1 << 33
 _NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
@@ -65,9 +65,9 @@ def change_card(
     Raises:
         ExportError: the card is missing or cannot be read, or the files cannot be written.
     """
-    with changing(folder):
+    with locked_version(folder):
         card = change(read_published(folder))
-        files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+        files = {**graphs, CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
         try:
             replace_files(folder, files)
         except OSError as error:

@@ -24,7 +24,7 @@ Report = Callable[[str], None]
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
 """Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
-contain few different boards, so that recording would otherwise never end."""
+contain few different boards, so without this limit the games would never end."""
 _REPORT_SECONDS = 10.0
 _STAGES = {
     "up to tile 512": (0, 9),
@@ -119,7 +119,9 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
     return np.random.default_rng(1).permutation(running)
 
 
-def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
+def evaluated_positions(
+    description: Description, boards: NDArray[np.uint8], symmetries: int
+) -> NDArray[np.uint8]:
     """Return positions `[M, 16]` that the network evaluates for `boards`: a random view of each board.
 
     For an afterstate network, they are random views of afterstates.
@@ -134,7 +136,7 @@ def positions(description: Description, boards: NDArray[np.uint8], symmetries: i
     return np.take_along_axis(evaluated, CELLS[views], axis=1)
 
 
-def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
+def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
     """Make boards `[M, 16]` for every stage of a game, by the name of the stage.
 
     The stages are those of the player's `own` games, random boards, and late boards, which contain a 16384

@@ -31,7 +31,7 @@ from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError, StrengthNotShown
 from octofold_export.flags import Flags
-from octofold_export.publishing.versions import Content
+from octofold_export.publishing.repository import Content
 
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
@@ -46,7 +46,7 @@ def newest_published(models: Path, name: str) -> int | None:
     return max(versions, default=None)
 
 
-def play_contest(
+def play_against_newest(
     flags: Flags, version: int, files: Mapping[str, Content], report: Callable[[str], None]
 ) -> NoWorse | None:
     """Compare the new version with the newest published one by games, until they show that it is no worse.

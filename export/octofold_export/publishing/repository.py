@@ -25,7 +25,7 @@ from octofold_game.system.files import why_not_writable
 from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
-Source = Content | Path
+ContentOrPath = Content | Path
 """The content of a file to write, or the path of an existing file to link or copy."""
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
@@ -49,7 +49,7 @@ def check_name(name: str) -> None:
         )
 
 
-def check_place(models: Path, name: str, version: int | None) -> None:
+def check_publishable(models: Path, name: str, version: int | None) -> None:
     """Check that a version can be written, before long work starts.
 
     Raises:
@@ -72,7 +72,7 @@ def next_version(models: Path, name: str) -> int:
 
 
 def publish(
-    models: Path, name: str, version: int, files: Mapping[str, Source], config: str | None = None
+    models: Path, name: str, version: int, files: Mapping[str, ContentOrPath], config: str | None = None
 ) -> Path:
     """Write `files` to `models/name/version/` and `config` to `models/name/config.pbtxt`; return the folder.
 
@@ -115,7 +115,7 @@ def publish(
 
 
 @contextlib.contextmanager
-def changing(folder: Path) -> Iterator[None]:
+def locked_version(folder: Path) -> Iterator[None]:
     """Lock a published version while the block reads and replaces its files.
 
     Raises:
@@ -143,7 +143,7 @@ def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
     """Write files into a folder, replacing existing ones; an error or Ctrl-C changes no file.
 
     All files are first written under temporary names, and then renamed in the order of `files`. Call this
-    inside `changing`, which locks the folder.
+    inside `locked_version`, which locks the folder.
 
     Raises:
         OSError: a file cannot be written.

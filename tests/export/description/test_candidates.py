@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from octofold_export.description.candidates import complete_without_games
 from octofold_export.description.description import ElementType
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
-from octofold_export.description.inference import NetworkError, complete
+from octofold_export.description.network import NetworkError
 from octofold_export.errors import ExportError, NeedsFlags
 
 
@@ -37,7 +38,7 @@ LOGITS = {"answers.kind": "policy_logits"}
 
 def describe(network: Network, **flags: Any) -> Any:
     paths = {path.replace("__", "."): value for path, value in flags.items()}
-    return complete(hints_from_flags(LOGITS | paths), network)
+    return complete_without_games(hints_from_flags(LOGITS | paths), network)
 
 
 def test_planes_and_layout_follow_from_the_only_shape_that_the_network_takes() -> None:
@@ -82,22 +83,22 @@ def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None
     with pytest.raises(ExportError, match="give --input; the input may be exponents flat, tiles flat, log2_"):
         describe(network)
     with pytest.raises(ExportError, match=r"may be policy_logits or, .* action_values, .* with --answer"):
-        complete(hints_from_flags({"reads.kind": "log2"}), network)
+        complete_without_games(hints_from_flags({"reads.kind": "log2"}), network)
 
 
 def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(1,))
     with pytest.raises(NeedsFlags, match="afterstate_value needs --scale") as raised:
-        complete(Hints(), network)
+        complete_without_games(Hints(), network)
     assert raised.value.flags == "--scale SCALE"
-    description = complete(hints_from_flags({"answers.scale": 500.0}), network)
+    description = complete_without_games(hints_from_flags({"answers.scale": 500.0}), network)
     assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)
 
 
 def test_the_export_asks_for_the_meaning_of_an_output_by_its_name() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(4, 4))
     with pytest.raises(NeedsFlags, match="name one with --output and its kind with --answer") as raised:
-        complete(Hints(), network)
+        complete_without_games(Hints(), network)
     assert raised.value.flags == "--output OUTPUT --answer ANSWER"
 
 
@@ -107,7 +108,7 @@ def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[in
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
     more = r"more numbers than a board has; give --input .*--encoder; .*choose one with --answer"
     with pytest.raises(NeedsFlags, match=more) as raised:
-        complete(Hints(), network)
+        complete_without_games(Hints(), network)
     assert raised.value.flags == "--input INPUT --answer ANSWER"
     assert describe(network, reads__kind="tiles").reads.kind == "tiles"
 
@@ -116,15 +117,15 @@ def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
     """The last plane may hold the legal moves."""
     network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
     with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; give --planes .*--encoder;") as raised:
-        complete(Hints(), network)
+        complete_without_games(Hints(), network)
     assert raised.value.flags == "--planes PLANES --answer ANSWER"
     assert describe(network, reads__planes=17).largest_exponent == 16
 
 
 def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
-    with pytest.raises(ExportError, match="takes no input that fits a board; describe its input"):
+    with pytest.raises(ExportError, match="accepts no input that fits a board; describe its input"):
         describe(Network(lambda _: False))
-    with pytest.raises(ExportError, match=r"takes no input that fits .*planes 16.*: mat1 and mat2"):
+    with pytest.raises(ExportError, match=r"accepts no input that fits .*planes 16.*: mat1 and mat2"):
         describe(
             Network(lambda _: False),
             reads__kind="one_hot",

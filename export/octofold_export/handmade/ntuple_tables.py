@@ -21,7 +21,7 @@ TENSOR = "tables"
 
 
 @dataclass(frozen=True)
-class TupleTables:
+class FullTablesEvaluator:
     """Implements `heads.GraphEvaluator` with tables `values` `[S * T * 16**L]`, one after another.
 
     They are for S stages and T tuples of L cells. `stages` are the S - 1 exponents that begin the later
@@ -40,7 +40,7 @@ class TupleTables:
 
 
 @dataclass(frozen=True)
-class CompactEvaluator:
+class CompactTablesEvaluator:
     """Implements `heads.GraphEvaluator` with tables of `octofold_players.ntuple.compact_tables`.
 
     The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so

@@ -32,7 +32,7 @@ _FIXED = (
 )
 
 
-def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
+def make_body(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
     """Make the body of `model` with the given `outputs`, in their order; `example` `[3, ...]` is an input.
 
     Raises:
@@ -53,7 +53,7 @@ def prepare(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any
     return body
 
 
-def over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
+def loop_over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
     """Make a model that runs `single` on each board of a batch.
 
     `single` takes one board without a batch dimension, and returns vectors.

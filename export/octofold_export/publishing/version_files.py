@@ -33,8 +33,8 @@ from octofold_game.contract.model import (
 )
 from onnx import helper
 
-from octofold_export.publishing.readme import describe
-from octofold_export.publishing.versions import Content
+from octofold_export.publishing.readme import render_readme
+from octofold_export.publishing.repository import Content
 
 _CONFIG = """\
 # Written by octofold-export. Triton can serve this folder:
@@ -91,7 +91,7 @@ def version_files(
         for name, values in tensors.items()
     }
     precisions = {
-        precision: graph_file(precision, content, agreement.get(precision), listed)
+        precision: graph_entry(precision, content, agreement.get(precision), listed)
         for precision, content in models.items()
     }
     tables = None if locate_tables is None else locate_tables(bytes(models["fp32"]))
@@ -100,10 +100,10 @@ def version_files(
         content = graph_files[MOVES_FILES[precision]] = graph.SerializeToString()
         precisions[precision] = with_moves(precisions[precision], precision, content)
     card = replace(card, precisions=precisions, compact_tables=tables)
-    return graph_files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
+    return graph_files | beside | {CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
 
 
-def graph_file(
+def graph_entry(
     precision: Precision,
     content: Content,
     agreement: Agreement | None,
@@ -141,13 +141,13 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
     helper.set_model_props(graph, {f"octofold.{key}": str(value) for key, value in values.items()})
 
 
-def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
+def with_comparison(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
     """Return the files of a version, with the result `shown` of its games in card.json and README.md."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
-    return {**files, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+    return {**files, CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
 
 
-def config(name: str) -> str:
+def triton_config(name: str) -> str:
     """Return Triton's config.pbtxt for the float32 graph of `name`, in batches of up to 1,024 boards."""
     return _CONFIG.format(
         name=name,

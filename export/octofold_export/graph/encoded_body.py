@@ -26,7 +26,7 @@ EXPONENT_CODES = 256
 table."""
 
 
-def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
+def encode_cells(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
     """Encode exponents `[M, 16] int32`, whose cells are in the network's order, as its input.
 
     Exponents above `largest_exponent` count as `largest_exponent`. One Gather from a table of 256 codes
@@ -50,7 +50,7 @@ def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int)
 
 
 @dataclass(frozen=True, eq=False)
-class DescribedBody:
+class EncodedBody:
     """A network as a `heads.GraphEvaluator`: its body with the encoding of `description`."""
 
     body: onnx.ModelProto
@@ -65,7 +65,7 @@ class DescribedBody:
             index = graph.constant("view_cells", seen.astype(np.int64))
             by_view = graph.add("Gather", [cells, index], "views_of_cells", axis=1)  # [N, V, 16]
             rows = graph.add("Reshape", [by_view, graph.integers(-1, 16)], "view_rows")
-        encoded = encode(graph, rows, reads, self.description.largest_exponent)
+        encoded = encode_cells(graph, rows, reads, self.description.largest_exponent)
         answer, *value = graph.graft(self.body, encoded, "body")
         if value:
             graph.add("Reshape", [_float(graph, value[0], "value"), graph.integers(-1)], VIEW_VALUES)

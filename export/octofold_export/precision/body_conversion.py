@@ -64,7 +64,7 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
         return next(self._batches, None)
 
 
-def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
+def int8_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
     """Yield 8-bit forms of `body`, calibrated on `inputs`: encoded views of the calibration boards.
 
     Raises:
@@ -111,7 +111,7 @@ def _quantized(
         return onnx.load(file)
 
 
-def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
+def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
     """Check that all numbers that `body` computes from `inputs` are in the range of float16.
 
     Running the float16 graph on a CPU cannot show this, because onnxruntime computes it in float32 there.
@@ -138,7 +138,7 @@ def check_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
                 )
 
 
-def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
+def float16_body(body: onnx.ModelProto) -> onnx.ModelProto:
     """Convert weights and activations of `body` to float16; its input and output keep their types.
 
     Raises:

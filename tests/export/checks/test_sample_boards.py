@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.recording import FEWEST_BOARDS, play_boards, read_boards
-from octofold_export.checks.runner import FoldedGraph
+from octofold_export.checks.folded_graph import FoldedGraph
+from octofold_export.checks.sample_boards import FEWEST_BOARDS, play_boards, read_boards
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import float_form
+from octofold_export.handmade.layers import float32_network
 from octofold_export.handmade.weights import FoldableNetwork
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.rules import legal_moves
@@ -23,7 +23,7 @@ POLICY = one_hot_description(16)
 
 @pytest.fixture(scope="module")
 def player(network: FoldableNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(head(POLICY, float_form(network)), "mean", 1))
+    return FoldedGraph(fold(head(POLICY, float32_network(network)), "mean", 1))
 
 
 @of_one_kind

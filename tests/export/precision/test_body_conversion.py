@@ -10,7 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.errors import ExportError
-from octofold_export.precision.bodies import check_range, half_body, quantized_bodies, with_named_nodes
+from octofold_export.precision.body_conversion import (
+    check_float16_range,
+    float16_body,
+    int8_bodies,
+    with_named_nodes,
+)
 from octofold_export.sources.torch_network import TorchNetwork
 from support.foreign_networks import PolicyAndValue
 from support.lessons import Lessons, one_hot, train
@@ -48,7 +53,7 @@ def test_every_8_bit_form_is_near_float32_and_multiplies_in_integers(
     body: onnx.ModelProto, inputs: NDArray[np.float32], tmp_path: Path
 ) -> None:
     exact = run(body, inputs)
-    forms = list(quantized_bodies(body, inputs[:250]))  # the last batch is smaller
+    forms = list(int8_bodies(body, inputs[:250]))  # the last batch is smaller
     assert len(forms) == 3
     for form in forms:
         assert np.abs(run(form, inputs) - exact).mean() < 0.05 * np.abs(exact).mean()
@@ -62,13 +67,13 @@ def test_every_8_bit_form_is_near_float32_and_multiplies_in_integers(
 
 
 def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs: NDArray[np.float32]) -> None:
-    half = half_body(body)
+    half = float16_body(body)
     np.testing.assert_allclose(run(half, inputs), run(body, inputs), atol=0.02)
     assert half.ByteSize() < 0.75 * body.ByteSize()
 
 
 def test_numbers_too_large_for_float16_are_found_though_a_cpu_computes_them() -> None:
     body = TorchNetwork(nn.Linear(16, 4), "tiles").body(["output"], np.zeros((3, 16), np.float32))
-    check_range(body, np.full((1, 16), 8192, np.float32))
+    check_float16_range(body, np.full((1, 16), 8192, np.float32))
     with pytest.raises(ExportError, match=r"must be at most 65,504 in float16, got 131,072"):
-        check_range(body, np.full((1, 16), 131_072, np.float32))
+        check_float16_range(body, np.full((1, 16), 131_072, np.float32))

@@ -13,7 +13,7 @@ from octofold_game.contract.results import RESULT_SCHEMAS, EvaluationFile, read_
 from octofold_game.contract.structures import StructureError
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.card_files import change_card
+from octofold_export.publishing.published_card import change_card
 
 _ROUNDING = 1e-12
 _SCHEMAS = RESULT_SCHEMAS[1:]  # the first schema lacks some figures of the card

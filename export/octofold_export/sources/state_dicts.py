@@ -48,7 +48,9 @@ class StateDict:
         return frozenset([*parts, *self.name.lower().split(".")])
 
 
-def choose_state(module: nn.Module, content: Any, wanted: str | None, file: str) -> tuple[StateDict, str]:
+def choose_state_dict(
+    module: nn.Module, content: Any, wanted: str | None, file: str
+) -> tuple[StateDict, str]:
     """Return the weights in the `content` of `file` that fit `module`, and a line that describes them.
 
     `wanted` is the name of the weights; None to choose by the usual names.
