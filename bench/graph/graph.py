@@ -1,6 +1,6 @@
 """Measures exported graphs: how well they use several cores, and the share of matrix products in their time.
 
-    python bench/graph/graph.py                              # the graphs of the newest version of models/cnn5
+    python bench/graph/graph.py                              # the complete graphs of the newest models/cnn5
     python bench/graph/graph.py a.int8.onnx b.int8.onnx      # any graphs, in turns
 
 Each row has two figures: boards per second by the clock, of all lanes together, and microseconds of CPU time
@@ -53,7 +53,7 @@ def main() -> None:
         type=Path,
         nargs="*",
         metavar="FILE.onnx",
-        help="graph to measure (default: all graphs of the model's newest version)",
+        help="graph to measure (default: the complete graphs of the model's newest version)",
     )
     parser.add_argument(
         "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
-    files = options.graphs or sorted(newest_version(options.models, options.model).glob("*.onnx"))
+    files = options.graphs or sorted(newest_version(options.models, options.model).glob("model*.onnx"))
     graphs = {str(file): file.read_bytes() for file in files}
     boards = random_boards(max(BATCHES))
     cores = usable_cores()
