@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from octofold_game.commands.extras import install_command
 
 from octofold_server.system.logs import set_up_log
-from octofold_server.system.native_log import have_standard_error
+from octofold_server.system.native_log import ensure_standard_error
 from octofold_server.system.signals import hold_hangups, release_hangups
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from octofold_server.config.options import ConfigError
     from octofold_server.config.reading import read_config, unknown_variables
 
-    have_standard_error()
+    ensure_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
     except SystemExit:  # the help, the version or the configuration has been printed

@@ -17,7 +17,7 @@ from octofold_proto.errors import NotAllowed, Unauthenticated
 from octofold_server.admission.admission import code_name
 from octofold_server.admission.refusals import Refusals
 from octofold_server.admission.request import Headers
-from octofold_server.system.reread import FileError, Reread
+from octofold_server.system.watched_files import FileError, WatchedFiles
 
 MAX_FILE_BYTES = 1 << 24
 
@@ -133,13 +133,13 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
+def _holds(tokens: WatchedFiles[tuple[bytes, ...]] | None, digest: bytes) -> bool:
     """Look up a digest, in a time that does not depend on the token or on how much of it matches."""
     known = tokens.content if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 
 
-def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
+def _tokens(path: Path | None) -> WatchedFiles[tuple[bytes, ...]] | None:
     if path is None:
         return None
     _read_tokens(path)  # an empty file is an error at start, but not later
@@ -151,7 +151,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
             _log.error("%s; all its tokens are revoked", error)
             return ()
 
-    return Reread([path], read).watch()
+    return WatchedFiles([path], read).watch()
 
 
 class _NoTokens(FileError):

@@ -1,4 +1,4 @@
-"""The parts that all HTTP routes share: their description, calls with their answers, and failures."""
+"""Common parts of the HTTP routes: a route, a submitted call, and the reply to a failed request."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import TRACE_HEADERS, Request
 
 REQUEST_ID = "X-Request-Id"
-"""The header for the request id: a caller may send one, and the reply to a failed call contains it."""
+"""The header of the request id. A caller may send an id, and the reply to a failed call contains one."""
 
 CLIENT_LEFT = 499
-"""The status that proxies log if the client has left; it is not standard."""
+"""The HTTP status for a client that has left. nginx introduced it; no standard has it."""
 
 HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -42,7 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Route(NamedTuple):
-    """A method and a path, the handler for their requests, and the right that a request needs."""
+    """An HTTP route: method, path, handler, and the right that a request needs."""
 
     method: str
     path: str
@@ -61,9 +61,9 @@ class Failure(NamedTuple):
 def submit(admission: Admission, http: web.Request, request: Request) -> PendingCall:
     """Submit a call, and return it as a future.
 
-    Await the future at once, and keep no other reference to it. The error of a call refers to the frame that
-    awaits the call. If that frame also referred to the future, which refers to the error, the boards would
-    stay in memory until the garbage collector runs.
+    Await the future at once, and keep no other reference to it. Otherwise the future of a failed call, the
+    error, its traceback and the awaiting frame form a reference cycle, and the boards stay in memory until
+    the garbage collector runs.
 
     Raises:
         OctofoldError: as in `Admission.submit`.
@@ -83,7 +83,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
 
     Attributes:
         headers: the headers of the request that name the caller's trace.
-        call: the call, submitted with `finish`.
+        call: the submitted call, which calls `finish` at its end.
     """
 
     call: AcceptedCall
@@ -116,7 +116,7 @@ def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Fai
 
     Args:
         http: the request.
-        error: the exception of its handler.
+        error: the exception that its handler raised.
         id_in_body: the request id in the body; empty if there is none.
     """
     request_id = usable_request_id(id_in_body or http.headers.get(REQUEST_ID))

@@ -15,7 +15,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
-"""Time after which an arriving body may be ended for another request, even for one of the same client."""
+"""Minimum age in seconds of a body that is ended to make room, unless its client has at least two more
+arriving bodies than the client that needs the room."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: seconds that a client may take to read a reply."""
@@ -29,10 +30,10 @@ class Arrival:
 
     Attributes:
         client: the address of the client.
-        connection: the name of the connection in the budget.
+        connection: the name of the connection in the byte budget: its peer address.
         transport: the connection; None if it is closed.
-        limit: the time limit, which is rescheduled to end the body early.
-        began: time at which the headers had arrived, in seconds of `time.monotonic`.
+        limit: the time limit, which `Bodies.make_room` reschedules to end the body early.
+        began: time when the headers had arrived, in seconds of `time.monotonic`.
         taken: number of bytes that count against the budget.
         ended: whether the body was ended to make room for others.
     """
@@ -60,7 +61,7 @@ class Bodies:
         self._budget = budget
         self._seconds = seconds
         self._refusals = refusals
-        self._arriving: dict[Arrival, None] = {}  # begins with the one that has been silent for longest
+        self._arriving: dict[Arrival, None] = {}  # the longest silent one comes first
 
     @asynccontextmanager
     async def body(self, request: web.Request, most_bytes: int, allowed: str) -> AsyncIterator[bytes]:
@@ -69,7 +70,7 @@ class Bodies:
         Args:
             request: the request.
             most_bytes: maximum length of the body.
-            allowed: "allowed" for a limit of all requests, or "allowed here"; part of the error message.
+            allowed: end of the error message: "allowed", or "allowed here" if other routes allow more.
 
         Raises:
             QueueFull: the budget has no room for the body, or the body was ended to make room for others.
@@ -111,10 +112,10 @@ class Bodies:
                 self._budget.give(arrival.taken, arrival.connection)
 
     def make_room(self, client: str) -> Arrival | None:
-        """End an arriving body to make room for a request of `client`, and return it; None if none may end.
+        """End an arriving body to make room for a request of `client`; return the body, or None.
 
         Of the bodies from the address with the most bodies, this ends the one that has been silent for
-        longest.
+        longest. It ends none that is younger than `PATIENCE_SECONDS` allows.
         """
         held = Counter(one.client for one in self._arriving)
         if not held:

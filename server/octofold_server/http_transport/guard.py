@@ -24,7 +24,7 @@ SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fe
 them, and the server use the other."""
 
 OWN_PAGES = ("same-origin", "none")
-"""The values of `Sec-Fetch-Site` in requests of the server's own page, and of a user who opens an address."""
+"""The values of `Sec-Fetch-Site` in requests of the server's own page, and of users who open an address."""
 
 
 class Guard:
@@ -37,7 +37,7 @@ class Guard:
         routes: all routes; requests for other paths are not checked.
         access: checks tokens.
         refusals: counts the refused requests.
-        single_headers: more headers that may have only one value in a request.
+        single_headers: headers that, like `SINGLE_HEADERS`, may have only one value in a request.
         only_loopback: whether requests must name localhost or a loopback address as their host. This prevents
             DNS rebinding, in which the name of another site resolves to 127.0.0.1.
     """

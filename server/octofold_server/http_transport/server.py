@@ -22,7 +22,7 @@ from octofold_server.http_transport.exchange import IS_LEAVING, REPLY_SECONDS, B
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
-"""Time limit for a connection without a complete request. Proxies have shorter limits."""
+"""Time after which a connection without a complete request is closed. Proxies close idle ones earlier."""
 
 MAX_CONNECTIONS = 512
 """Maximum number of connections, including those in a TLS handshake. It is lower if the process may open few
@@ -35,9 +35,9 @@ HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
 READ_BYTES = 16_384
-"""Maximum bytes to read from a connection before other connections have their turn. Even as chunks of one
-byte, they take only some milliseconds. By default, asyncio reads 256 KiB, and with TLS it keeps a buffer of
-this size for each connection."""
+"""Maximum bytes to read from a connection before other connections have their turn. Parsing them takes at
+most a few milliseconds, even if every byte is a chunk of its own. By default, asyncio reads 256 KiB, and with
+TLS it keeps a buffer of this size for each connection."""
 
 PAUSE_SECONDS = 1.0
 """Pause after a connection could not be accepted, for example because no file descriptor was free."""
@@ -122,7 +122,8 @@ class RestServer:
                 milliseconds = round(stalled_seconds * 1000)
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             listener.setblocking(False)
-        # This holds for all of asyncio's TLS connections in the process. No other server here uses asyncio.
+        # This limits all of asyncio's TLS connections in the process, but nothing else here uses asyncio for
+        # TLS.
         SSLProtocol.max_size = READ_BYTES
         self._tls = tls
         self._error_reply = error_reply
@@ -197,7 +198,7 @@ class RestServer:
 
     def _has_begun(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         self._beginning.pop(task, None)
-        if task.cancelled():  # to make room for another connection, or because the server stops
+        if task.cancelled():  # cancelled to make room, or because the server stops
             connection.close()
 
     def _make_room(self, client: str) -> bool:

@@ -19,15 +19,15 @@ CPU_BATCH_SIZE = 256
 CUDA_BATCH_SIZE = 1024
 
 SEARCH_BATCH_SIZE = 1024
-"""Maximum batch size of a player. The batcher makes smaller batches if boards take long."""
+"""Maximum batch size of a player. The batcher makes smaller batches if the search takes long."""
 
 SEARCH_LANES = 2
 """Number of lanes of a player. While one lane sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""Sufficient CPU seconds of a batch, by batch size. The overhead of a batch, about 0.1 ms, is small compared
-with them. Longer batches would make callers wait. Only fast models, and models that vote, get batches above
-32."""
+"""CPU seconds that a batch must take for its size to be chosen, by batch size. The overhead of a batch, about
+0.1 ms, is then small, and larger batches would make callers wait longer. Only fast models, and models that
+vote, get batches above 32."""
 
 ONE_LANE_BATCH_SIZE = 32
 """Minimum default batch size of a model with a single lane."""
@@ -88,8 +88,8 @@ def cpu_has_avx2() -> bool:
 def choose_layout(config: Config, device: str, precision: str) -> Layout:
     """Return the layout of a model file with this precision.
 
-    By default, there is one lane on a GPU, and on a CPU one for each core, divided among the processes. Flags
-    set the numbers for each process.
+    By default, a process has one lane on a GPU. On a CPU, the cores are divided among the processes, and each
+    process has a lane for every core, or for every --threads cores. The flags hold for each process.
     """
     threads = config.threads or 1
     lanes = usable_cores() // threads if device == "cpu" else 1
@@ -113,7 +113,7 @@ def choose_batch_size(layout: Layout, backend: Backend) -> int:
 
     A single lane needs batches of at least 32 boards: between two batches, all other threads run with cold
     caches, which costs 1.3 ms. If there are several lanes, another lane runs in that time. Lanes of several
-    threads use 32, because the CPU time of one thread does not measure their work.
+    threads use 32, because `batch_seconds` measures only one thread.
 
     Args:
         layout: a layout with the largest allowed batch size.

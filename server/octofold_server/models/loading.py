@@ -82,7 +82,7 @@ class ServedVersion:
 
     @cached_property
     def made_by(self) -> Mapping[str, str]:
-        """The precision and the digest as texts, which some protocols add to answers."""
+        """The precision and the digest as strings, which some protocols add to answers."""
         found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in found.items() if value}
 
@@ -207,7 +207,7 @@ class Loader:
 
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:
-            # The bytes of the files are freed as soon as the sessions have their copies.
+            # The bytes of the files are freed as soon as the sessions have copied them.
             model, tensors = read_model(folder, file), read_tensors(folder, file)
             moves = None if file.moves is None else read_model(folder, file.moves)
             backends = self._new_backends(model, layout, tensors, moves)
@@ -219,7 +219,7 @@ class Loader:
 
 
 def _may_have_moves(card: Card) -> bool:
-    """Return whether a new export would write a graph for moves alone: with tables, or a vote of 8 views."""
+    """Return whether an export would write a graph for moves alone: for tables, or for votes of 8 views."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 

@@ -33,14 +33,14 @@ from octofold_server.system.quoting import quoted
 
 _UNAVAILABLE: Mapping[VersionState | str, str] = {
     VersionState.LOADING: "is loading",
-    VersionState.READY: "is being unloaded",  # not in `Models.ready`, but the index does not show it yet
+    VersionState.READY: "is being unloaded",  # removed from `Models.ready`, but not from the index yet
     VersionState.UNLOADING: "is unloading",
     ON_DEMAND: "is loading",
     BY_REQUEST: f"was {BY_REQUEST}",
 }
 """The end of the message about a version that is not available, by its state or its reason."""
 
-FOLDER_GONE = "its folder is gone; the version is served until the model has another one"
+FOLDER_GONE = "its folder is gone; the version is served until the model has another version"
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Models:
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
-        if self.default and by_name and self.default not in by_name:  # fail before minutes of loading
+        if self.default and by_name and self.default not in by_name:  # fail now, not after minutes of loading
             raise ModelError(
                 f"the model repository has no default model {self.default!r}; it has {', '.join(by_name)}"
             )
@@ -286,7 +286,7 @@ class Models:
                 _log.exception("cannot update the model %s", name)
 
     def _update(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
-        """Update one model from its folders and its policy, as far as possible.
+        """Update one model from its folders and its policy. A version that fails to load does not stop this.
 
         Returns:
             The new status of each version.
@@ -321,7 +321,7 @@ class Models:
     def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """Load a version from its folder, and return it with its status. If this fails, return `current`."""
+        """Load a version from its folder, or keep `current` if this fails. Return it and its status."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)
@@ -358,8 +358,9 @@ class Models:
         Args:
             name: the name of the model.
             ready: the versions that answer its calls from now on.
-            newest: whether calls that name no version find the newest of these versions. It is False while a
-                newer player waits for its first call, because `resolve` must then see these calls.
+            newest: whether `self.ready` gives calls without a version the newest of these versions. It is
+                False while a newer player waits for its first call: such calls then reach `resolve`, which
+                loads the player.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         table |= {(name, str(version)): served for version, served in ready.items()}
@@ -369,7 +370,7 @@ class Models:
         self._on_change(name, bool(ready))
 
     def _load_on_demand(self, name: str) -> None:
-        """Start to load a player in a thread of its own. Some players take seconds and gigabytes."""
+        """Start to load a player in a thread of its own, because loading may take seconds."""
         with self._on_demand_lock:
             if name not in self._on_demand:
                 threading.Thread(target=self._run_on_demand, args=(name,), daemon=True).start()
@@ -385,7 +386,7 @@ class Models:
                 self._on_demand.remove(name)
 
     def _unloaded_names(self) -> set[str]:
-        """Return the names of models that were unloaded by a request to any process, and not loaded again."""
+        """Return the names of models that a request unloaded, in any process, and none has loaded again."""
         if self._shared is None:
             return self._unloaded
         return {file.name for file in (self._shared / "unloaded").iterdir()}
@@ -399,7 +400,7 @@ class Models:
             (self._shared / "unloaded" / name).unlink(missing_ok=True)
 
     def _default_among(self, names: Sequence[str]) -> str:
-        """Return the only name, or `DEFAULT_MODEL` if it is one of several names, or an empty text.
+        """Return the only name, or `DEFAULT_MODEL` if it is one of several names, or an empty string.
 
         If there are several processes, all use the result of the first one.
         """

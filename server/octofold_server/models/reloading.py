@@ -32,14 +32,14 @@ class Reloading:
         self._models = models
         self._folder = folder
         self._watch_seconds = watch_seconds
-        self._seen = self._current_state()  # read before models are loaded, to notice all later changes
+        self._seen = self._current_state()  # read before models are loaded, so that no later change is missed
         self._is_requested = False
         self._is_closed = False
         self._changed = threading.Condition()  # guards `_is_requested` and `_is_closed`
         self._thread = threading.Thread(target=self._run, name="reloading", daemon=True)
 
     def start(self) -> None:
-        """Start the thread. The models must be those of the folder when this object was made, or newer."""
+        """Start the thread. Load the models after making this object, and before calling `start`."""
         self._thread.start()
 
     def request(self) -> None:

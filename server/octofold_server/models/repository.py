@@ -51,9 +51,9 @@ def find_versions(repository: Path) -> list[VersionFolder]:
     """Return every version in the repository, sorted by name and version.
 
     A version is a folder whose name is a positive integer. Other folders in the folder of a model are
-    ignored, because versions that are being published have temporary names. The folder of a model is ignored
-    and the reason logged if it cannot be read (such as a volume's lost+found) or its name is not a
-    `MODEL_NAME`.
+    ignored, because versions that are being published have temporary names. A folder of a model is also
+    ignored, and the reason is logged, if the folder cannot be read (such as a volume's lost+found) or its
+    name is not a `MODEL_NAME`.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
@@ -115,7 +115,7 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
 
 
 def read_model(folder: Path, file: ListedFile) -> bytes:
-    """Return the bytes of a graph's file in the folder of a version.
+    """Return the bytes of a graph file in the folder of a version.
 
     Raises:
         ModelError: the file cannot be read, or its SHA-256 differs from the card.

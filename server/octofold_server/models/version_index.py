@@ -37,11 +37,11 @@ class VersionStatus:
     version: int
     state: VersionState = VersionState.LOADING
     reason: str = ""
-    """Why the version is not ready; for a ready version, why its new files are not served."""
+    """Why the version is not ready; for a ready version, why its new files are not served; else empty."""
     precision: str = ""
     card_text: str = ""
     since: float = field(default_factory=time.monotonic, compare=False)
-    """When the version got this status, in seconds of `time.monotonic`."""
+    """Time when the version got this status, in seconds of `time.monotonic`."""
 
 
 class VersionIndex:

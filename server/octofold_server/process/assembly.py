@@ -29,9 +29,9 @@ from octofold_server.protocols.open_inference.grpc_service import SERVICE as OPE
 from octofold_server.protocols.open_inference.grpc_service import add_open_inference
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
-from octofold_server.system.reread import FileError
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listeners_on
 from octofold_server.system.tls import Tls
+from octofold_server.system.watched_files import FileError
 
 if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.http_transport.calls import Route
@@ -43,7 +43,7 @@ LAST_BYTES_SECONDS = 1.0
 """Time limit for sending the last replies and health updates before connections are closed."""
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
-"""Full names of the services that become ready together."""
+"""Full names of the services that count as ready if any model is ready."""
 
 METADATA_THREADS = 4
 """Number of threads for calls that ask about the server and its models."""
@@ -63,7 +63,7 @@ calls without a status. Its default of 1,000 is too low for a few clients that s
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of one server. Models are not loaded, ports are not open."""
+    """The parts of one server, whose models are not loaded and whose ports are not open."""
 
     config: Config
     admission: Admission
@@ -139,7 +139,7 @@ def build(
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the slot of this process among those on the same port; None if there is only one process.
+        slot: the place of this process among those that share the port; None if there is only one process.
 
     Raises:
         StartupError: a file of certificates, keys or tokens is invalid, a package that the configuration
@@ -220,15 +220,16 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         # A client that begins calls and resets them must answer a ping before it may continue.
         ("grpc.http2.ping_on_rst_stream_percent", 100),
-        # A byte of a request may refer to an indexed header of 4 kB. Without the index, the client must send
-        # every header in full. This option and the limit on metadata apply once the client has acknowledged
-        # the server's settings. Until then, gRPC limits the number of calls, so a slow acknowledgment does no
-        # harm.
+        # With an index of headers, one byte of a request can stand for a header of 4 kB. Without the index,
+        # the client must send every header in full. This option and the limit on metadata apply once the
+        # client has acknowledged the server's settings. Until then, gRPC limits the number of calls, so a
+        # slow acknowledgment does no harm.
         ("grpc.http2.hpack_table_size.decoder", 0),
         ("grpc.http2.settings_timeout", 15_000),
         ("grpc.server.max_pending_requests", MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
-        # The probe would enlarge the window of every stream, and thus gRPC's buffers for unread messages.
+        # The bandwidth probe would enlarge the window of every stream, and thus gRPC's buffers for unread
+        # messages.
         ("grpc.http2.bdp_probe", 0),
     ]
     if config.connection_idle:
@@ -240,7 +241,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
 
 
 def most_connections() -> int:
-    """Return the maximum number of gRPC connections. The other open files are for REST, models and logs."""
+    """Return the maximum number of gRPC connections: a share of the open files that the process may have."""
     return file_limit() * 4 // 9
 
 

@@ -45,11 +45,11 @@ if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most serve
     from octofold_server.http_transport.server import RestServer
 
 LAST_LOAD_SECONDS = 1.0
-"""Time that the thread that loads models has to stop at the end. If it is reading a file or making a session,
-it may need longer."""
+"""Time limit for the loading thread to stop at the end. Reading a file or making a session may take
+longer."""
 
 LAST_SPANS_SECONDS = 2.0
-"""Time that a collector has to receive the last spans."""
+"""Time limit for sending the last spans to the collector."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def serve(
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the slot of this process among those on the same port; None if there is only one process.
+        slot: the place of this process among those that share the port; None if there is only one process.
 
     Raises:
         StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
@@ -109,7 +109,7 @@ def serve(
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
-                else:  # the first process has logged the models and addresses
+                else:  # only the first process logs the models and addresses
                     address = address_of(config.host, ports.grpc)
                     _log.info("process %d is serving on %s", slot.number, address)
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
@@ -180,7 +180,7 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
 
 
 def _report_failure(admission: Admission, health: Health, signals: Signals) -> None:
-    """Let health report that the server is not ready, and wake the thread that waits for signals."""
+    """Report that the server is not ready, and wake the thread that waits for signals."""
     admission.leave()
     health.leave()
     signals.wake()
@@ -207,7 +207,7 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
 
 
 def warn_if_exposed(config: Config, port: int) -> None:
-    """Log a warning if other machines may call without a token or a certificate."""
+    """Log a warning if other machines may call the server without a token or a certificate."""
     if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
         return
     what = "call"
@@ -224,7 +224,7 @@ def _described(served: ServedVersion, is_default: bool) -> str:
 
 
 TOUCH_SECONDS = 2.0
-"""Time between two touches of the ready file. If the file is several times older, the server is not ready."""
+"""Time between two touches of the ready file. If several touches are overdue, the server is not ready."""
 
 
 @contextmanager
@@ -235,7 +235,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
     Several processes may share the file: if one removes it, another one that is ready makes it again.
 
     Args:
-        file: the file; None disables this.
+        file: the file; None if there is none, and then this does nothing.
         is_ready: returns whether the server is ready; called before each touch.
 
     Raises:
@@ -275,7 +275,7 @@ class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
     The ports are bound before models are loaded, so that the server fails early if they are in use. A process
-    that joins others binds them only when it is ready, because it gets connections as soon as they are bound.
+    that joins others binds the ports only when it is ready, because it then gets connections at once.
 
     Args:
         parts: the parts of the server.

@@ -1,4 +1,4 @@
-"""Makes several processes one service: they load and unload models together, and report common metrics.
+"""Makes several processes one service: they load and unload the same models, and report common metrics.
 
 They send requests to each other over sockets in a folder that only their user can enter.
 
@@ -65,7 +65,7 @@ class ProcessSlot:
 
 
 class SharedService(OpenInference):
-    """The operations of a service with several processes: each operation concerns all of them.
+    """The operations of a service with several processes. Loading, unloading and metrics involve all of them.
 
     Args:
         slot: the slot of this process among the others.
@@ -92,7 +92,7 @@ class SharedService(OpenInference):
         self._change("unload", name)
 
     def metrics(self) -> Page:
-        """Return the metrics of all processes. For a process that does not answer, they are its counters."""
+        """Return the metrics of all processes; for one that does not answer, its saved counters."""
         answers = self._ask("page", PAGE_SECONDS)
         pages = [
             _pages.decode(answers[number]) if number in answers else self._saved_counters(number)
@@ -147,7 +147,7 @@ class SharedService(OpenInference):
         return None
 
     def _answer(self, request: str) -> str:
-        """Carry out the request of another process, and return the answer, which is not empty."""
+        """Carry out a request of this or another process, and return the answer."""
         action, _, name = request.partition(" ")
         if action == "page":
             return _json(self._own_page())

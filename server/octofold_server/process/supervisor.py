@@ -1,7 +1,7 @@
 """Supervises several processes that serve one port: starts them, restarts those that die, forwards signals.
 
 Several processes use more cores than one, because Python runs one thread of a process at a time. The kernel
-spreads connections over the processes, not calls.
+spreads connections, not calls, over the processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that a process that always fails does not use all CPU time."""
 LAST_SECONDS = 30.0
-"""Time that a process has to end after --grace and --drain."""
+"""Time limit for a process to end once --grace and --drain have passed."""
 
 Run = Callable[[Config, ProcessSlot], int]
 """A function that serves in a process, and returns the exit code."""
@@ -84,8 +84,8 @@ class _Processes:
         self._config = config
         self._folder = folder
         self._run = run
-        self._members: list[Any] = []  # `multiprocessing.Process` objects of the context
-        self._restart_at: dict[int, float] = {}  # when to restart dead processes, by process number
+        self._members: list[Any] = []  # process objects of `_spawning`
+        self._restart_at: dict[int, float] = {}  # time to restart a dead process, by its number
         self._failed = False
 
     def start(self, signals: Signals) -> bool:
@@ -124,7 +124,7 @@ class _Processes:
                 os.kill(member.pid, number)
 
     def end(self, signals: Signals) -> int:
-        """Let all processes end with grace and drain, forward further signals, and return the exit code."""
+        """Stop all processes by SIGTERM, forward further signals while they end, and return the exit code."""
         self._terminate()
         end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:

@@ -27,7 +27,7 @@ IDLE_CHECKS = 8
 """Number of checks for silent connections during the time that a connection may be silent."""
 
 LAST_SECONDS = 5.0
-"""Time that the process has to end after a failure, before it is killed."""
+"""Time limit for the process to end after a failure; then the watchdog ends it at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Watchdog:
     """Checks the heartbeats and the connections of a gRPC server in a thread, from `start` to `stop`.
 
-    It measures time by counting its checks: after the whole process was suspended, the server is not stuck.
+    It measures time by counting its checks, so a server does not count as stuck if its process was suspended.
 
     Args:
         server: the gRPC server.
@@ -60,7 +60,7 @@ class Watchdog:
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, most_connections: int) -> None:
-        """Begin to check the server, which has been started.
+        """Begin to check the server, which must be running.
 
         Args:
             connections: the connections of the server.

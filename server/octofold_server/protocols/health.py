@@ -1,6 +1,7 @@
 """The protocol `grpc.health.v1`: Check and Watch report whether the services and the models are ready.
 
-No function here blocks. A slow watcher may miss statuses: while it has not read one, only the latest is kept.
+No function here blocks. A slow watcher may miss statuses: of those that are not sent yet, the server keeps
+only the latest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_NAME = 256
 MOST_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
 MAX_WATCHES_PER_CONNECTION = 16
-"""Maximum number of watching calls on a connection. gRPC clients need only one."""
+"""Maximum number of open Watch calls on a connection. gRPC clients need only one."""
 
 WATCH_RETRY_SECONDS = 10.0
 
@@ -82,15 +83,15 @@ class Health:
 
     @property
     def watches(self) -> int:
-        """The number of calls of Watch in progress."""
+        """The number of open Watch calls."""
         with self._lock:
             return len(self._watches)
 
     def watch(self, call: Rpc, name: str) -> None:
-        """Send the status of a service or a model to a call, now and whenever it changes.
+        """Send the status of a service or a model on a Watch call, now and whenever it changes.
 
         Raises:
-            QueueFull: the server or the connection has too many calls of Watch.
+            QueueFull: the server or the connection has too many open Watch calls.
         """
         watch = _Watch(self, call, name)
         with self._lock:
@@ -103,10 +104,10 @@ class Health:
                     WATCH_RETRY_SECONDS,
                 )
             self._watches.add(watch)
-        watch.look()
+        watch.send_if_changed()
 
     def forget(self, watch: _Watch) -> None:
-        """Remove a watch that has ended."""
+        """Remove a Watch call that has ended."""
         with self._lock:
             self._watches.discard(watch)
 
@@ -114,27 +115,27 @@ class Health:
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
-            watch.look()
+            watch.send_if_changed()
 
 
 class _Watch:
-    """One call of Watch."""
+    """An open Watch call."""
 
     def __init__(self, health: Health, call: Rpc, name: str) -> None:
         self.connection = call.peer()
         self._name = name
         self._health = health
         self._call = call
-        # The lock guards the three below. It is taken before the lock of Health.
+        # This lock guards the three attributes below. Take it before the lock of `Health`.
         self._lock = threading.Lock()
-        self._sent: int | None = None  # the last status
+        self._sent: int | None = None  # the status that was sent last
         self._is_sending = False
         self._has_left = False
         call.on_sent = self._was_sent
         call.on_left = self._left
 
-    def look(self) -> None:
-        """Send the status if it has changed."""
+    def send_if_changed(self) -> None:
+        """Send the status if it has changed and no other one is being sent."""
         with self._lock:
             if self._is_sending or self._has_left:
                 return
@@ -156,7 +157,7 @@ class _Watch:
         if has_left:
             self._call.end(CANCELLED)
         else:
-            self.look()
+            self.send_if_changed()
 
     def _left(self) -> None:
         self._health.forget(self)
@@ -183,12 +184,12 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
         return _response(status)
 
     def watch(call: Rpc, message: bytes) -> None:
-        """Send the status and its later changes, until the caller leaves."""
+        """Send the status, and later its changes, until the caller leaves."""
         try:
             name = decode(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", admission).service
             if len(name) > MAX_NAME:
                 raise admission.count(
-                    InvalidRequest(f"the name must have at most {MAX_NAME} characters, got {len(name)}")
+                    InvalidRequest(f"service must have at most {MAX_NAME} characters, got {len(name)}")
                 )
             health.watch(call, name)
         except Exception as error:

@@ -78,7 +78,7 @@ _OUTPUTS = {
 
 class _Codec:
     def request_id(self, _: object) -> str:
-        """Return an empty text, because the protocol has no field for a request id."""
+        """Return an empty string, because the protocol has no field for a request id."""
         return ""
 
 
@@ -94,7 +94,7 @@ class NextMoveCodec(_Codec):
         return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
     def replies(self, _: Sequence[pb.NextMoveRequest], call: AcceptedCall) -> list[bytes]:
-        """Make the reply to each caller of an answered call."""
+        """Return the reply to each caller that shares an answered call."""
         shared = pb.NextMoveResponse(**_shared_fields(call)).SerializeToString()
         return [_direction(moves).SerializeToString() + shared for moves in call.moves_by_caller]
 
@@ -110,7 +110,7 @@ class NextMovesCodec(_Codec):
         return _request(message)
 
     def replies(self, messages: Sequence[pb.NextMovesRequest], call: AcceptedCall) -> list[bytes]:
-        """Make the reply to each caller of an answered call."""
+        """Return the reply to each caller that shares an answered call."""
         shared = pb.NextMovesResponse(**_shared_fields(call)).SerializeToString()
         return [
             _answers(message, moves).SerializeToString() + shared
@@ -129,13 +129,13 @@ class StreamNextMovesCodec(_Codec):
         return _request(message.request)
 
     def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
-        """Make the reply to a message whose call has an answer."""
+        """Return the reply to a message whose call was answered."""
         response = _answers(message.request, call.answer.moves)
         response.MergeFrom(pb.NextMovesResponse(**_shared_fields(call)))
         return pb.StreamNextMovesResponse(id=message.id, response=response).SerializeToString()
 
     def refusal(self, message: pb.StreamNextMovesRequest, error: Exception, stream_id: str) -> bytes:
-        """Make the reply to a message that failed."""
+        """Return the reply to a message whose call failed."""
         status = failure_status(error, self.name, f"{stream_id}/{message.id}")
         return pb.StreamNextMovesResponse(id=message.id, error=status).SerializeToString()
 

@@ -24,7 +24,8 @@ _SILENT_MS = struct.Struct("=52xI")
 """Layout of the kernel's `tcp_info` up to `tcpi_last_data_recv`: milliseconds since data last arrived."""
 
 SPARE_SHARE = 16
-"""Divisor: if too many connections are open, the server ends the excess and this fraction of the maximum."""
+"""Divisor of the maximum: if too many connections are open, the server ends the excess and 1/16 of the
+maximum."""
 
 Peer = tuple[object, ...]
 """The address and the port of a client, as `socket.getpeername` returns them."""
@@ -47,8 +48,8 @@ class Connections:
         Args:
             idle_seconds: time without arriving data after which a connection counts as silent.
             most: maximum number of open connections. Beyond it, the client with the most connections loses
-                its longest silent one, until few enough are left. All callers behind a proxy count as one
-                client.
+                the one that has been silent for longest, until few enough are left. All callers behind a
+                proxy count as one client.
 
         Returns:
             Number of connections that were ended because too many are open.

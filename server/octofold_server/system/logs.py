@@ -121,7 +121,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         return any(event & select.POLLOUT for _, event in poll.poll(0))
 
     def flush(self) -> None:
-        """Do nothing: the thread writes every line at once, and the stream may be blocked."""
+        """Do nothing: every line is flushed when it is written, and the stream may be blocked."""
 
     def close(self) -> None:
         """Write the queued lines, unless the stream is blocked."""
@@ -191,8 +191,8 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str]:
 
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
-"""Length of the window in which one place in the code may log `MAX_LINES` lines. Further lines are counted.
-Their number is logged before the next line of this place, and at the end."""
+"""Length of the window in which one place in the code may log `MAX_LINES` lines. Further lines are only
+counted. Their number is logged before the next line of this place, and at the end."""
 
 _Origin = tuple[str, int, str, int]  # logger, level, file, line
 

@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 65_536
 _log = logging.getLogger(__name__)
 
 
-def have_standard_error() -> None:
+def ensure_standard_error() -> None:
     """Open standard error if it was closed when the process was started.
 
     Otherwise the next file or connection would get the descriptor of standard error, and receive the log.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WAKE = 0
-"""The number that `Signals.wake` sends. No signal has it."""
+"""The byte that `Signals.wake` sends. No signal has this number."""
 
 
 def hold_hangups() -> None:

@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # listening fails with an error that says what is wrong
+    except (OSError, UnicodeError):  # `listener_on` then raises an error that gives the reason
         return False
     return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in addresses)
 
@@ -115,7 +115,7 @@ def listeners_on(
     try:
         found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        found = []  # listening fails with an error that says why
+        found = []  # `listener_on` then raises an error that gives the reason
     first, *others = list(dict.fromkeys(place[0] for *_, place in found)) or [host]
     listeners = [listener_on(first if others else host, port, shared=shared)]
     for address in others:
@@ -173,10 +173,10 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
 
 @contextmanager
 def socket_folder() -> Iterator[Path]:
-    """Make a temporary folder for sockets that only the user of this process can enter; remove it on exit.
+    """Make a temporary folder for sockets, and remove it on exit. Only the user of this process can enter it.
 
     Raises:
-        StartupError: a folder with a path that is short enough for sockets cannot be made.
+        StartupError: no folder can be made whose path is short enough for sockets.
     """
     with _new_socket_folder() as folder:
         yield Path(folder)

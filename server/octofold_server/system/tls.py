@@ -1,6 +1,6 @@
-"""TLS for gRPC and HTTP: allowed versions, the server's certificate, and CA certificates for its clients.
+"""TLS for gRPC and HTTP: allowed versions, the server's certificate, and CA certificates to check clients.
 
-Both accept TLS 1.2 and newer. New connections use renewed files within seconds.
+Both accept TLS 1.2 and newer. Renewed files are used for new connections within seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import grpc
 from octofold_game.system.files import read_regular
 
-from octofold_server.system.reread import FileError, Reread
+from octofold_server.system.watched_files import FileError, WatchedFiles
 
 HTTP_MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
 """The oldest version of TLS that the HTTP port accepts. It is also the default of gRPC."""
@@ -46,7 +46,7 @@ class Tls:
         self._key = key
         self._client_ca = client_ca
         paths = [path for path in (certificate, key, client_ca) if path is not None]
-        self._files = Reread(paths, self._read).watch()
+        self._files = WatchedFiles(paths, self._read).watch()
         self._given = self._files.content
 
     def grpc_credentials(self) -> grpc.ServerCredentials:

@@ -61,7 +61,7 @@ _Row = tuple[Labels, Snapshot]
 
 
 def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> Page:
-    """Read the values of the page.
+    """Read the current values of all metrics.
 
     Args:
         models: the models of the server.
@@ -138,7 +138,7 @@ def _triton(rows: list[_Row]) -> Iterator[Family]:
     )
     yield microseconds("compute_infer", "Time of calls in the backend", lambda now: now.inference)
     yield microseconds(
-        "compute_output", "Time of calls neither in the queue nor in the backend", lambda now: now.overhead
+        "compute_output", "Time of calls outside the queue and the backend", lambda now: now.overhead
     )
 
 
@@ -215,7 +215,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
     yield _family(
         "octofold_model_info",
         "gauge",
-        "Always 1; labels describe a model version of the repository",
+        "Always 1; labels describe a version in the model repository",
         [("", info, 1) for info in infos],
     )
 

@@ -33,10 +33,10 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from octofold_server.batching.call import Batch, Call
 
 MAX_WAITING = 4096
-"""Maximum number of finished calls that wait for their spans."""
+"""Maximum number of finished calls whose spans are not made yet."""
 MAX_BATCHES = 64
-"""Maximum number of batches of a call that get spans: the first ones. A large call may run in thousands of
-batches."""
+"""Maximum number of batches of a call that get spans. The first batches get them, because a large call may
+run in thousands."""
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from octofold_game.drawing.viewer import viewer_files
 
 INDEX = "index.html"
 VIEWER = "viewer/"
-"""The folder in addresses of the files that the page shares with HTML reports."""
+"""The folder, in URLs, of the files that the page shares with HTML reports."""
 
 CONTENT_TYPES = {
     ".html": "text/html",
@@ -37,7 +37,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",  # the address of a page may contain a board
+    "Referrer-Policy": "no-referrer",  # the URL of a page may contain a board
     "X-Content-Type-Options": "nosniff",
 }
 
@@ -49,11 +49,11 @@ class File:
     content: bytes
     content_type: str
     tag: str
-    """The digest of the file, as its entity tag. A cache with the same digest needs no new copy."""
+    """The digest of the file, which is its entity tag. A cache that has this tag needs no new copy."""
 
 
 class PageFiles:
-    """The files of the page and of the viewer, in memory. They take some hundred kilobytes."""
+    """The files of the page and of the viewer, in memory. They take a few hundred kilobytes."""
 
     def __init__(self) -> None:
         self._files = dict(_read(files(__package__) / "static", ""))

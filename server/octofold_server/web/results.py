@@ -36,13 +36,13 @@ FILES = (CONDITIONS_FILE, GAMES_FILE, LIVE_FILE)
 """The files of a result that the page may read."""
 
 STATE = "state.json"
-"""The name under which the page reads the entry of one result in the list. It is not a file."""
+"""The name under which the page requests the entry of one result in the list. No file has this name."""
 
 MAX_BYTES = 4 << 20
 """Maximum bytes of a file in one reply. The page requests the rest with further requests."""
 
 MAX_RESULTS = 200
-"""Maximum number of results in the list, which are the newest ones."""
+"""Maximum number of results in the list. Older results are left out."""
 
 MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
 """Limits of the search for results: levels of folders, folders in all, and entries read from each folder."""
@@ -54,10 +54,11 @@ MAX_GAMES = 20_000
 
 
 class Piece(NamedTuple):
-    """A part of a file, and the age of the file in seconds; the clock of the browser may differ."""
+    """A part of a file, and the age of the file."""
 
     content: bytes
     age_seconds: float
+    """Seconds since the file changed. A time would be of no use, because the browser's clock may differ."""
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Tally:
     """Device and inode of the file. They change, because an evaluation replaces the file at its end."""
     planned: range | None = None
     """The indices of the planned games, which are the games to count; None for all."""
-    at: int = len(FILE_HEADER)
+    position: int = len(FILE_HEADER)
     """The position in the file after the counted games."""
     last: int = -1
     """The largest index of a counted game; -1 if there is none."""
@@ -98,8 +99,7 @@ class Tally:
 def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -> Tally:
     """Return the tally with the games that were added to a replay file since it was counted.
 
-    A file that is not a replay file counts as one without games. The page reports the error when a user opens
-    the result.
+    A file that is not a replay file counts as empty. The page reports the error when a user opens the result.
 
     Args:
         descriptor: the descriptor of the file.
@@ -108,18 +108,18 @@ def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -
     """
     status = os.fstat(descriptor)
     file = (status.st_dev, status.st_ino)
-    if tally.file != file or tally.at > status.st_size or tally.planned != planned:
+    if tally.file != file or tally.position > status.st_size or tally.planned != planned:
         tally = Tally(file, planned)
     for _ in range(MAX_GAMES):
-        head = os.pread(descriptor, HEAD.size, tally.at)
+        head = os.pread(descriptor, HEAD.size, tally.position)
         if len(head) < HEAD.size:
             break
         moves, game, _, score, *_ = HEAD.unpack(head)
-        end = tally.at + HEAD.size + CHECKSUM.size + moves + CHECKSUM.size
+        end = tally.position + HEAD.size + CHECKSUM.size + moves + CHECKSUM.size
         if end > status.st_size:
             break
         tally.add(game, score)
-        tally.at = end
+        tally.position = end
     return tally
 
 
@@ -205,7 +205,7 @@ class Results:
     def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
         """Return the average without luck in a result file; None if the file has none for `games` games.
 
-        This reads only the first part of the file. The scores follow after it, and may be millions.
+        This reads only the first part of the file. The rest contains all scores, which may be millions.
         """
         assert self._folder is not None
         head = _read(self._folder, file, 0, MAX_CONDITIONS_BYTES)
@@ -235,7 +235,7 @@ class Results:
 def _find_results(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
     """Yield the results below a folder: the time when their games last changed, and their names.
 
-    Results at a higher level come first. The folder of a result is not searched for others.
+    Results at a higher level come first. The folder of a result is not searched for further results.
     """
     folders = [root]
     for folder in folders:  # the list grows during the loop

@@ -37,8 +37,8 @@ from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
 PARAMETERS = ("board", "model", "version", "with_value")
-"""The allowed parameters of a request about a board. The time of a search is not one of them, because an
-image in a page of another site can make the request."""
+"""The allowed parameters of a request about a board. The time of a search is not allowed, because a page of
+another site can make the request by the address of an image."""
 
 NO_MOVE = "none"
 """The answer of `/move` to a board without a legal move."""
@@ -77,11 +77,11 @@ class _Answers:
         self._views = Views(config.models)
         self._results = Results(config.results)
         # Only one thread may use `Views`, so these requests take at most one CPU core.
-        self._looking = ThreadPoolExecutor(1, thread_name_prefix="views")
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="results")
+        self._views_thread = ThreadPoolExecutor(1, thread_name_prefix="views")
+        self._results_thread = ThreadPoolExecutor(1, thread_name_prefix="results")
 
     async def about(self, _: web.Request) -> web.Response:
-        if self._admission.refusal:  # otherwise the page would drop models that are still loading
+        if self._admission.refusal:  # an incomplete list would make the page drop models
             raise Unavailable(self._admission.refusal)
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # sorted, so the newest comes last
@@ -115,7 +115,7 @@ class _Answers:
         with self._admission.call_slot():
             call = await self._ask(request)
             look = partial(self._views.of, call.served, call.boards)
-            views = await loop.run_in_executor(self._looking, look)
+            views = await loop.run_in_executor(self._views_thread, look)
         answer = call.answer.moves
         return _json(
             {
@@ -171,7 +171,7 @@ class _Answers:
         return await submit(self._admission, request, question)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+        return await asyncio.get_running_loop().run_in_executor(self._results_thread, work)
 
 
 def _described(

@@ -1,7 +1,7 @@
 """Computes how each view of a board votes, for models that answer calls.
 
-The lanes do not compute this, because it would slow down every call. A separate session does. It is made when
-the page first asks for the views of a model.
+The lanes do not compute this, because it would slow down every call. A separate session computes it, and is
+made when the page first asks for the views of a model.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Views:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
     def why_not(self, served: ServedVersion) -> str:
-        """Return the reason why the page cannot show the views of a model, as a clause without its name."""
+        """Return why the page cannot show the views of a model: a clause such as "a player has no views"."""
         return self._objection(served) or "its graph does not output the answers of single views"
 
     def _objection(self, served: ServedVersion) -> str | None:

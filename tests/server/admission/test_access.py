@@ -8,7 +8,7 @@ import pytest
 from octofold_proto.errors import NotAllowed, Unauthenticated
 from octofold_server.admission.access import Access, Right
 from octofold_server.admission.refusals import Refusals
-from octofold_server.system.reread import FileError
+from octofold_server.system.watched_files import FileError
 
 
 @pytest.fixture

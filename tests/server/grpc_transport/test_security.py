@@ -24,8 +24,8 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import error_of, status_of_call
-from octofold_server.system.reread import FileError
 from octofold_server.system.tls import Tls
+from octofold_server.system.watched_files import FileError
 from support.certificates import Authority, Pair
 from support.grpc_calls import health_stub, trailing_metadata
 from support.servers import ServerProcess, Start, WriteVersion

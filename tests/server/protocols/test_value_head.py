@@ -88,7 +88,7 @@ def test_a_model_without_a_value_head_has_no_value(channel: grpc.Channel) -> Non
     ("table", "shape", "problem"),
     [
         (np.full(8, np.nan, np.float32), ("N",), "must contain finite numbers of type float32, got float32"),
-        (WORTH[:1], ("N",), "failed"),
+        (WORTH[:1], ("N",), "cannot be computed"),
         (WORTH, ("N", 1), "must contain one number for each board"),
     ],
     ids=["not finite", "failing", "two-dimensional"],

@@ -125,7 +125,7 @@ class ModelInfer:
         return usable_request_id(message.id) if message.id else ""
 
     def replies(self, messages: Sequence[pb.ModelInferRequest], call: AcceptedCall) -> list[bytes]:
-        """Make the reply to the caller of an answered call."""
+        """Return the reply to the caller of an answered call."""
         return [_response(message, call).SerializeToString() for message in messages]
 
 
@@ -135,13 +135,13 @@ class ModelStreamInfer(ModelInfer):
     name = "ModelStreamInfer"
 
     def reply(self, message: pb.ModelInferRequest, call: AcceptedCall) -> bytes:
-        """Make the reply to a message whose call has an answer."""
+        """Return the reply to a message whose call was answered."""
         response = _response(message, call)
         response.parameters[FINAL].bool_param = True
         return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()
 
     def refusal(self, message: pb.ModelInferRequest, error: Exception, stream_id: str) -> bytes:
-        """Make the reply to a message that failed."""
+        """Return the reply to a message whose call failed."""
         status = failure_status(error, self.name, self.request_id(message) or stream_id)
         response = pb.ModelStreamInferResponse(error_message=status.message)
         response.infer_response.id = message.id

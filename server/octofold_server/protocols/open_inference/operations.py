@@ -192,13 +192,14 @@ def _tensor(spec: TensorSpec) -> JsonObject:
 
 
 def _output_config(spec: TensorSpec) -> JsonObject:
-    # Triton's configuration has no output with the batch dimension alone, so it is a reshaped one.
+    # Triton's configuration cannot describe an output without dimensions beside the batch, except as an
+    # output of one element that is reshaped.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> JsonObject:
-    def no_time(count: int) -> JsonObject:  # for steps that this server does not have
+    def no_time(count: int) -> JsonObject:  # for steps of Triton that this server does not have
         return _duration(Total(count, 0.0))
 
     return {

@@ -36,14 +36,14 @@ LARGE_BODY_BYTES = 65_536
 SMALL_BODY_BYTES = 65_536
 """Maximum size in bytes of a body without tensors."""
 
-_CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
+_CODES_BY_HTTP_STATUS: dict[int, grpc.StatusCode] = {
     HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
     HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
     HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests in progress
 }
-"""The status codes under which refused requests are counted, by the HTTP status of the reply."""
+"""The gRPC status codes under which refused requests are counted, by the HTTP status of the reply."""
 
 
 def routes(
@@ -170,7 +170,7 @@ def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> w
     """
     if not isinstance(error, web.HTTPException):
         return _failure(request, error)
-    if code := _CODES_OF_BODIES.get(error.status):
+    if code := _CODES_BY_HTTP_STATUS.get(error.status):
         refusals.add(code.name)
     headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
     return web.json_response(text=_error(error.reason), status=error.status, headers=headers)
@@ -191,5 +191,5 @@ def _json(value: Any) -> web.Response:
 
 
 def _model(request: web.Request) -> tuple[str, str]:
-    """Return the model and the version in the path of a request; empty if the path has none."""
+    """Return the model and the version in the path of a request, or empty strings."""
     return request.match_info.get("model", ""), request.match_info.get("version", "")

@@ -1,6 +1,6 @@
 """Reads and writes the bodies of inference over REST.
 
-A body is JSON, which contains the tensors. With Triton's binary extension, they follow the JSON as bytes.
+A body is JSON, which contains the tensors. With Triton's binary extension, tensors follow it as bytes.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
 
 
 def write_inference(inference: InferenceBody, call: AcceptedCall) -> Reply:
-    """Return the reply to an inference whose call has an answer."""
+    """Return the reply to an inference whose call was answered."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
     for spec, values in outputs_of(call):
@@ -196,7 +196,7 @@ def _outputs(
 ) -> tuple[Sequence[str] | None, frozenset[str]]:
     """Return the names of the requested outputs, and the names of the outputs to return as bytes.
 
-    The former is None if the request names no outputs.
+    The names of the requested outputs are None if the request names no outputs.
     """
     if not outputs:
         return None, frozenset(OUTPUTS if binary_by_default else ())
@@ -216,7 +216,7 @@ def _count(json: bytes | memoryview, character: str) -> int:
 
 
 def _check_number(number: int, most: int, owner: str, what: str) -> None:
-    """Raise InvalidRequest if `owner` has more than `most` elements of the kind `what`, to save memory."""
+    """Raise InvalidRequest if `number`, the count of `what` in `owner`, is above `most`."""
     if number > most:
         raise InvalidRequest(f"{owner} must have at most {most} {what}, got {number}")
 

@@ -85,7 +85,7 @@ _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
 
 
 class InputTensor(NamedTuple):
-    """An input of a request, which has not been checked."""
+    """An input of a request, before any check."""
 
     name: str
     datatype: str
@@ -118,7 +118,7 @@ def boards_of(inputs: Sequence[InputTensor]) -> NDArray[Any] | str:
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """Return the names of the requested outputs, which the model need not have.
+    """Return the names of the requested outputs; the model may lack some of them.
 
     Raises:
         InvalidRequest: an output is requested twice; the message names it.

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from octofold_server.system.reread import FileError, Reread
+from octofold_server.system.watched_files import FileError, WatchedFiles
 from support.waiting import wait_for
 
 
@@ -45,16 +45,16 @@ def read(tmp_path: Path) -> Number:
     return Number(tmp_path / "number")
 
 
-def look(number: Reread[int], clock: Clock, seconds: float = 1.0) -> int:
+def look(number: WatchedFiles[int], clock: Clock, seconds: float = 1.0) -> int:
     """Look now and again after some seconds; return the content in force."""
-    number.look()
+    number.check()
     clock.now += seconds
-    number.look()
+    number.check()
     return number.content
 
 
 def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number, clock: Clock) -> None:
-    number = Reread([read.path], read, clock)
+    number = WatchedFiles([read.path], read, clock)
     assert [look(number, clock) for _ in range(5)] == [1] * 5
     assert read.reads == 1
     read.path.write_text("22", encoding="utf-8")
@@ -71,7 +71,7 @@ def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behin
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "number").symlink_to("..data/number")
     read = Number(tmp_path / "number")
-    number_of = Reread([read.path], read, clock)
+    number_of = WatchedFiles([read.path], read, clock)
     (tmp_path / "..data_tmp").symlink_to("..22")
     (tmp_path / "..data_tmp").replace(tmp_path / "..data")
     assert look(number_of, clock) == 22
@@ -80,7 +80,7 @@ def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behin
 def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
     read: Number, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number = Reread([read.path], read, clock)
+    number = WatchedFiles([read.path], read, clock)
     read.path.write_text("none", encoding="utf-8")
     assert [look(number, clock) for _ in range(5)] == [1] * 5
     assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 1
@@ -89,7 +89,7 @@ def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
 
 
 def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number, clock: Clock) -> None:
-    number = Reread([read.path], read, clock)
+    number = WatchedFiles([read.path], read, clock)
     for text in ("", "2", "22"):  # a shell creates the file empty before a command writes to it
         read.path.write_text(text, encoding="utf-8")
         assert look(number, clock, 0.9) == 1
@@ -98,7 +98,7 @@ def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Numbe
 
 
 def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number, clock: Clock) -> None:
-    size = Reread([read.path], lambda: read.path.stat().st_size if read.path.exists() else -1, clock)
+    size = WatchedFiles([read.path], lambda: read.path.stat().st_size if read.path.exists() else -1, clock)
     read.path.write_text("", encoding="utf-8")
     assert look(size, clock, 4.0) == 1
     assert look(size, clock, 1.0) == 0
@@ -116,7 +116,7 @@ def test_files_on_a_mount_that_hangs_do_not_delay_users_of_their_content(read: N
         goes_on.wait()
         return read()
 
-    number = Reread([read.path], read_from_mount).watch(0.01)
+    number = WatchedFiles([read.path], read_from_mount).watch(0.01)
     hangs.clear()
     goes_on.clear()
     read.path.write_text("22", encoding="utf-8")
@@ -129,4 +129,4 @@ def test_files_on_a_mount_that_hangs_do_not_delay_users_of_their_content(read: N
 def test_what_cannot_be_used_at_the_start_is_an_error(read: Number) -> None:
     read.path.write_text("none", encoding="utf-8")
     with pytest.raises(FileError, match="that is no number"):
-        Reread([read.path], read)
+        WatchedFiles([read.path], read)

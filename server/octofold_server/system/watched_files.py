@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from octofold_game.errors import OctofoldError
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 """Time between two checks of watched files."""
 
 SETTLED_SECONDS = 1.0
@@ -36,7 +36,7 @@ class FileError(OctofoldError):
     """A file is missing or invalid; the message names it."""
 
 
-class Reread(Generic[Content]):
+class WatchedFiles(Generic[Content]):
     """The content of a group of files. All are read again when one of them changes.
 
     Args:
@@ -67,14 +67,14 @@ class Reread(Generic[Content]):
         """The last valid content of the files."""
         return self._content
 
-    def watch(self, seconds: float = LOOK_SECONDS) -> Self:
+    def watch(self, seconds: float = CHECK_SECONDS) -> Self:
         """Start a thread that checks the files. It ends when this object is no longer used."""
         threading.Thread(
             target=_watch, args=(weakref.ref(self), seconds), name="watched-files", daemon=True
         ).start()
         return self
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the files now; only one thread may call this."""
         stamp, now = self._stamp(), self._clock()
         if stamp != self._seen:
@@ -98,14 +98,14 @@ class Reread(Generic[Content]):
         return tuple(map(_stamp, self._paths))
 
 
-def _watch(watched: weakref.ref[Reread[Any]], seconds: float) -> None:
+def _watch(watched: weakref.ref[WatchedFiles[Any]], seconds: float) -> None:
     while True:
         time.sleep(seconds)
         files = watched()
         if files is None:
             return
         try:
-            files.look()
+            files.check()
         except Exception:  # the thread must go on
             _log.exception("unexpected error while checking files")
         del files
