@@ -31,8 +31,8 @@ from octofold_server.models.repository import (
 )
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
-"""Minimum share of moves that agree with fp32 on the CPU. Rounding decides near ties. The limit for int8 is
-lower than at export, because these boards come from another player's games."""
+"""Minimum share of moves that agree with fp32 on the CPU, by precision. Rounding decides near ties. The limit
+for int8 is lower than at export, because these boards come from another player's games."""
 
 
 CHECKED_BATCH = 1024
@@ -58,7 +58,7 @@ class Variant:
     precision: Precision
 
     def layout(self, device: str, max_batch_size: int) -> Layout:
-        """Return how the server would use the device."""
+        """Return the lanes, threads and batch sizes that the server would choose on the device."""
         return choose_layout(Config(max_batch_size=max_batch_size), device, self.precision)
 
     def flags(self, device: str) -> tuple[str, ...]:

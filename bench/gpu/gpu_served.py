@@ -25,7 +25,7 @@ from octofold_server.models.repository import VersionFolder
 local_server.START_TIMEOUT_SECONDS = 240.0  # many processes load a model slowly
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
-"""Time limit for one answer to each caller of a load."""
+"""Time limit until every caller of a load has an answer."""
 LARGEST_EXPONENT = 15
 
 

@@ -55,7 +55,7 @@ def main() -> None:
         rows.append((f"batches of {size}", *(f"{found[name]:.1f}" for name in measures), ratios[size]))
     report(
         f"moves alone, {options.model} {options.precision}: {differing} of {options.boards:,} moves differ, "
-        f"{wrong} of them although the whole graph is consistent",
+        f"{wrong} of them where the whole graph makes the same move at every batch size",
         ["us a board, median", "whole graph", "moves alone", "ratio"],
         rows,
         model=options.model,

@@ -32,7 +32,7 @@ from harness import newest_version, report
 
 PLAYER, GAMES, MOVES = "swift", 16, 1_500
 NONE = 999_999_999
-"""A version that no model has."""
+"""A version number that no model has."""
 LONE = 500
 """Number of calls with one board, enough for a p99."""
 

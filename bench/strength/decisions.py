@@ -63,7 +63,7 @@ def scores_like(card: Card) -> Draw:
 
     generator = np.random.default_rng(0)
     largest = tiles[np.searchsorted(edges, generator.random(_POOL), side="right")]
-    # A tile 2**k made of twos is worth (k - 1) * 2**k points; the other tiles add up to as much again.
+    # A tile 2**k made of twos is worth (k - 1) * 2**k points; the other tiles add at most as much again.
     return drawn_from(largest * (np.log2(largest) - 1) * generator.uniform(1.0, 2.0, _POOL))
 
 
@@ -336,7 +336,7 @@ def main() -> None:
     for failing, margin in FAILURES:
         question = Question(Fraction(margin).limit_denominator(1000))
         add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing=failing), 3_000)
-    rare = "loses all in 1%, gains elsewhere"
+    rare = "scores 0 in 1%, more in the others"
     add(rare, None, "equal", losing_rarely(0.01), 3_000)
     league, plain = league_errors(draw, options.players, runs // 2, 300)
     report_rows(
@@ -382,7 +382,7 @@ def main() -> None:
 
 
 FAILURES = ((0.01, 0.009), (0.02, 0.01), (0.02, 0.019), (0.03, 0.029))
-"""Share of games in which a player fails, and the margin of the question."""
+"""Pairs: the share of games in which the second player scores nothing, and the margin of the question."""
 
 
 def _options() -> argparse.Namespace:
@@ -390,7 +390,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--model", type=Path, help="folder of a version with a measured card (default: the newest swift)"
     )
-    parser.add_argument("--runs", type=int, default=2_000)
+    parser.add_argument("--runs", type=int, default=2_000, help="runs per row (default: %(default)s)")
     parser.add_argument(
         "--games", type=int, default=10_000, help="maximum games of each player, doubled for equal players"
     )

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.long  # thousands of simulated evaluations
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {"yes": ("equal", "10% better"), "no": ("worse", "33% worse", "twice as strong")}
-"""The second players for which an answer is right."""
+"""For each answer, the second players for which it is right."""
 NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
-"""Players that change, and scores above the cap."""
+"""Games for which the test promises nothing: of a player that changes, and with scores above the cap."""
 
 
 @pytest.fixture(scope="module")

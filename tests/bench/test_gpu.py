@@ -51,7 +51,7 @@ def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_pa
 
 
 def measured(*flags: str, at: str = "", do: Callable[[int], object] = int) -> dict[str, Any]:
-    """Return the JSON of a quick run. When part number `at` begins, `do` gets the process id."""
+    """Return the JSON of a quick run. When part number `at` begins, call `do` with the id of its process."""
     with subprocess.Popen(
         [*COMMAND, *QUICK, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -69,7 +69,7 @@ def parts(*kinds: str) -> list[str]:
 
 
 def kill_part(process: int) -> None:
-    """Kill the process of the part that runs."""
+    """Kill the process of the running part."""
     while True:
         for child in psutil.Process(process).children():
             if any("spawn_main" in word for word in child.cmdline()):  # not Python's resource tracker

@@ -1,4 +1,4 @@
-"""The exception tree is complete, drawn correctly, and the inverse of the server's status table."""
+"""The exception tree is complete, its drawing is correct, and it inverts the server's status table."""
 
 import re
 

@@ -29,15 +29,15 @@ OURS = [card for card in CARDS if not {"ntuple", "expectimax", "perimeter"} & se
 CHECKPOINTS = sorted(file.parent for file in ROOT.glob("checkpoints/**/checkpoint.json"))
 LARGEST_FILE_BYTES = 20e6
 GAMES, FLOOR = 48, 133_000
-"""A number of games of swift, and a bound that their average does not miss by chance: swift's average is
-195,949, and averages of so few games have a standard deviation of 18,900."""
+"""A number of games of swift, and a lower bound of their average that chance alone does not break: swift's
+average is 195,949, and averages of 48 games have a standard deviation of 18,900."""
 MANY_BOARDS = 128
-"""Number of boards of each kind, large enough for stable shares: of 48, 8 bits may keep 97% of the moves or
-94%."""
+"""Number of boards of each kind, large enough for stable shares: of only 48 boards, 8 bits keep 94% of the
+moves or 97%."""
 COMPARED_EVERY, TURNED_EVERY = 4, 64
-"""Every n-th board is compared with the checkpoint, which takes long, or turned, which takes nine answers;
-the export did this with all of its boards. On these 65 boards, every precision keeps at least 95% of its
-checkpoint's moves, and at most 80% of another model's, so a bound of 90% separates them."""
+"""Only every fourth board is compared with the checkpoint, which takes long, and only every 64th is turned,
+which takes nine answers; the export did both with all of its boards. On the compared boards, every precision
+keeps at least 95% of its checkpoint's moves, and at most 80% of another model's: 90% separates them."""
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 
 Boards = NDArray[np.uint8]

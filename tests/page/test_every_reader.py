@@ -93,7 +93,7 @@ def merged_with_a_gap(folder: Path) -> Iterator[None]:
     episodes = list(read_replays(folder / "games.replay"))
     (folder / "games.replay").unlink()
     with ReplayWriter(folder / "games.replay") as writer:
-        for episode in episodes[:-1]:  # without the last one, whose absence no later game shows
+        for episode in episodes[:-1]:  # without the last game, whose absence leaves no gap in the numbers
             writer.append(episode)
     yield
 

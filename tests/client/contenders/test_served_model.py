@@ -1,4 +1,4 @@
-"""The version that a name of a model selects, and errors if there is none."""
+"""The version that a model's name selects, and errors if there is none."""
 
 import pytest
 from octofold_client import Model, ModelVersion, UnknownModel

@@ -181,7 +181,7 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
 def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
     error: type[OctofoldError],
 ) -> None:
-    calls = 200  # far more than the attempts of a call
+    calls = 200  # far more failed calls than one call may be retried
     back = Failing(range(3, calls), lambda: error("gone"))
     steps = list(play([back], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=3_600))
     assert sum(len(step.finished) for step in steps) == 4

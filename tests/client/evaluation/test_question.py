@@ -11,7 +11,7 @@ FIVE, TEN = Fraction(5, 100), Fraction(10, 100)
 
 
 def played(ratio: float, games: int = 1_500, seed: int = 1) -> Bets:
-    """Return bets on two players, equal in 95% of the games except that one scores `ratio` times as much."""
+    """Return bets on two players: in 95% of the games, the second scores `ratio` times the first's score."""
     random = np.random.default_rng(seed)
     first, other = random.gamma(2.4, 84_000, (2, games))
     found = Bets.of(first, ratio * np.where(random.random(games) < 0.95, first, other), (17, 17), 800_000)

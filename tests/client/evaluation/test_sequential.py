@@ -36,7 +36,7 @@ def bets_on(first: ArrayLike, second: ArrayLike, capped: bool = True) -> Bets:
 
 def test_the_greatest_score_is_that_of_the_board_with_one_tile_of_each_size() -> None:
     assert greatest_score(17) == sum((exponent - 1) << exponent for exponent in range(2, 18)) == 3_932_164
-    # Up to tile 2048: eight cells can hold one each, and the other eight the tiles below.
+    # Up to tile 2048: seven cells can hold a 2048 each, and the other nine the tiles from 4 to 1024.
     assert greatest_score(10) == 7 * (10 << 11) + sum((exponent - 1) << exponent for exponent in range(2, 11))
 
 
@@ -63,7 +63,7 @@ def test_the_bets_are_fair() -> None:
     outcomes = np.arange(1 << 12)[:, None] >> np.arange(12) & 1
     gains = np.where(outcomes, 3.0, -1.0)
     stakes = Record.of(*np.zeros((2, len(gains), 0))).stakes(np.ones_like(gains), 1 + gains, 1, 0.1)
-    assert (stakes[:, 10:] > 0).any()  # the learning bettor also bets
+    assert (stakes[:, 10:] > 0).any()  # the stakes that are learned from earlier games are not all zero
     logs = [
         log_wealth(growth(*bet).sum(axis=-1)) for bet in zip(gains, np.ones_like(gains), stakes, strict=True)
     ]
@@ -125,7 +125,7 @@ def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -
     assert adjusted.first[:begun] == pytest.approx(scores[0, FIRST_GAMES:30])
     assert adjusted.first[begun:] == pytest.approx(base[0, 30:], abs=20_000)  # little luck is left
     assert adjusted.most_first[begun:] == pytest.approx(plain.most_first[begun:] + 150_000, abs=30_000)
-    assert adjusted.worth == pytest.approx(9, rel=0.3)  # 11 for the games after game 30
+    assert adjusted.worth == pytest.approx(9, rel=0.3)  # for only the games after game 30, it is 11
     assert question.answer(plain).yes is None
     assert question.answer(adjusted).yes
 

@@ -101,7 +101,7 @@ def load_test(most: int = 10, limit: Limit | None = None) -> LoadTest:
 
 
 class Script:
-    """Yields prepared windows in place of processes that make load."""
+    """Yields prepared windows in place of load-generating processes."""
 
     def __init__(self, *windows: Counts) -> None:
         self._windows = windows

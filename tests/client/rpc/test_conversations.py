@@ -101,7 +101,7 @@ def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
         (grpc.StatusCode.INVALID_ARGUMENT, errors.InvalidRequest),
         (grpc.StatusCode.NOT_FOUND, errors.UnknownModel),
         (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlinePassed),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.UnexpectedStatus),  # without RetryInfo: not ours
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.UnexpectedStatus),  # our server would send RetryInfo
         (grpc.StatusCode.UNIMPLEMENTED, errors.NotOctofold),
         (grpc.StatusCode.UNAUTHENTICATED, errors.Unauthenticated),
         (grpc.StatusCode.PERMISSION_DENIED, errors.NotAllowed),

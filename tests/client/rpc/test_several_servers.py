@@ -119,7 +119,7 @@ async def more(fleet: Fleet, calls: int) -> list[int]:
 
 
 async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
-    """Wait until each server has answered this share of `calls`. The first ready server had more at first."""
+    """Wait until each server answers this share of `calls`; the one that was ready first begins with more."""
     while min(shares := await more(fleet, calls)) < share * sum(shares):
         pass
 

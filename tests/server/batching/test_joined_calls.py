@@ -33,7 +33,7 @@ class Joined(Awaited):
         self.results.extend(zip(self.callers, outcomes, strict=True))  # a list that all parts share
 
     def wait(self, count: int) -> dict[Any, object]:
-        """Return the results once there are so many."""
+        """Wait until `count` callers have a result; return the results by caller."""
         assert becomes_true(lambda: len(self.results) >= count)
         return dict(self.results)
 

@@ -117,7 +117,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
 
     def failures() -> float:
         page = ask(server, "GET", "/metrics").body.decode()
-        codes = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")  # the second for a call that made room for ours
+        codes = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")  # the latter if evicted to make room for ours
         return sum(metric(page, "octofold_failures_total", code=code) for code in codes)
 
     wait_for(lambda: failures() == 64)

@@ -47,7 +47,7 @@ _KEPT = b"\x40" + text_of(b"x-long") + text_of(b"a" * 3900)  # literal with inde
 
 
 def answer_to(sent: bytes, target: tuple[str, int]) -> bytes:
-    """Return all bytes that a server answers to these bytes and their end. Empty if it hangs up before."""
+    """Send bytes and end the sending side. Return the answer; it is empty if the server hangs up before."""
     with socket.create_connection(target, timeout=60) as client:
         try:
             client.sendall(sent)

@@ -88,7 +88,7 @@ class Visit:
         return board_of(self.page, within)
 
     def axe(self) -> list[str]:
-        """Return what axe finds on the page, in a line each, and on its colors in the other theme."""
+        """Return the problems that axe reports: on the page, and on the colors of its other theme."""
         is_dark = self.run("matchMedia('(prefers-color-scheme: dark)').matches")
         lines = self._violations({})
         self.page.emulate_media(color_scheme="light" if is_dark else "dark")

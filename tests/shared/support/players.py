@@ -1,4 +1,4 @@
-"""Players of tests."""
+"""Players for tests."""
 
 import numpy as np
 from numpy.typing import NDArray

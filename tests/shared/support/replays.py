@@ -25,7 +25,7 @@ def replays_of(folder: Path) -> Replays:
 
 
 def told(episode: Episode) -> tuple[Any, ...]:
-    """Return all properties of an episode."""
+    """Return the properties of an episode, for comparison with another episode."""
     boards = episode.start.tolist(), episode.final_board.tolist()
     return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
 
