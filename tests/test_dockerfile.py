@@ -82,7 +82,7 @@ def environment() -> dict[str, str]:
     return dict(word.split("=", 1) for word in shlex.split(only("ENV")))
 
 
-def test_the_image_holds_what_serving_needs_and_no_large_models() -> None:
+def test_the_image_contains_what_serving_needs_and_no_large_models() -> None:
     files = build_context()
     folders = {file.split("/")[0] for file in files if "/" in file}
     assert folders.isdisjoint({"tests", "bench", "checkpoints", "deploy", "docs", "examples", "runs"})
@@ -165,7 +165,7 @@ def test_a_container_serves_warns_refuses_to_load_models_and_stops_with_an_open_
     assert "is not a variable" not in log
 
 
-def test_a_ready_file_that_is_not_touched_means_unhealthy(tmp_path: Path) -> None:
+def test_the_container_is_unhealthy_if_the_ready_file_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "ready"
     file.touch()
     assert is_healthy(file)

@@ -36,7 +36,7 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
         assert row["score"] == episodes[row["game"]].score
 
 
-def test_play_does_not_touch_a_finished_result_or_one_that_another_program_writes(
+def test_play_does_not_change_a_finished_result_or_one_that_another_program_writes(
     repository: Path, tmp_path: Path
 ) -> None:
     command = ("play", "--games", "1", "--models", repository)
@@ -65,7 +65,7 @@ def test_play_shows_why_a_server_without_its_extra_cannot_start(repository: Path
     assert "Traceback" not in done.stderr
 
 
-def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
+def test_play_shows_progress_on_a_terminal(repository: Path, tmp_path: Path) -> None:
     screen = Screen("play", "--games", "3", "--models", repository, "--out", tmp_path / "out", columns=100)
     try:
         screen.shows("games")
@@ -79,7 +79,7 @@ def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "other"), [("octofold_client", "octofold_server"), ("octofold_server", "octofold_client")]
 )
-def test_neither_client_nor_server_imports_torch_or_the_other(package: str, other: str) -> None:
+def test_client_and_server_import_neither_torch_nor_each_other(package: str, other: str) -> None:
     program = f"""
 import importlib, pkgutil, sys
 import {package}

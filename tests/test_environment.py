@@ -41,7 +41,7 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_moved_clone_makes_its_environment_anew_and_a_pull_keeps_it(clone: Path) -> None:
+def test_moving_a_clone_renews_its_environment_and_a_pull_keeps_it(clone: Path) -> None:
     (clone / "pyproject.toml").touch()  # like a pull that changes the dependencies
     assert made(clone) == ""
     assert (clone / ".venv" / "kept").exists()
@@ -51,7 +51,7 @@ def test_a_moved_clone_makes_its_environment_anew_and_a_pull_keeps_it(clone: Pat
     assert made(moved) == ""
 
 
-def test_an_environment_without_its_python_is_renewed_and_a_wrong_python_leaves_it(
+def test_an_environment_without_its_python_is_renewed_and_a_wrong_python_removes_nothing(
     clone: Path,
 ) -> None:
     assert make(clone, "/no/such/python").returncode

@@ -21,7 +21,7 @@ def planned(*arguments: str) -> str:
     return done.stdout
 
 
-def test_every_target_knows_what_to_run() -> None:
+def test_make_can_plan_every_target() -> None:
     assert all(planned("VENV=absent", target) for target in TARGETS)
 
 
@@ -38,7 +38,7 @@ def names(requirements: list[str]) -> set[str]:
     return {Requirement(line).name for line in requirements}
 
 
-def test_both_builds_of_onnxruntime_are_of_one_release() -> None:
+def test_both_builds_of_onnxruntime_have_the_same_release() -> None:
     assert PINS["onnxruntime-gpu"] == PINS["onnxruntime"]
     (gpu,) = (Requirement(line) for line in EXTRAS["server-gpu"] if line.startswith("onnxruntime-gpu"))
     assert gpu.extras == {"cuda", "cudnn"}  # so the base image needs no CUDA

@@ -59,7 +59,7 @@ def network_of_its_own() -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # from an empty clone: sets up, trains, exports and plays
-def test_every_command_works_on_a_fresh_clone_in_the_order_of_the_page(clone: Path, tmp_path: Path) -> None:
+def test_every_command_of_the_readme_works_in_order_on_a_fresh_clone(clone: Path, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment.pop("VIRTUAL_ENV", None)
     command = [*network_of_its_own(), "bash", "-c", program()]

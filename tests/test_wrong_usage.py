@@ -67,7 +67,7 @@ COMMANDS = {
         ("octofold-papers table --positions inf", "--positions must be a whole number from 1, got 'inf'"),
     ],
 )
-def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
+def test_a_mistyped_command_line_gives_one_line_with_the_probable_word(
     typed: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, *arguments = shlex.split(typed)

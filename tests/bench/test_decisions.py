@@ -48,7 +48,7 @@ def test_no_answer_is_wrong_more_often_than_stated(simulated: dict[str, Any]) ->
     assert all(share <= ERROR_RATE for share in wrong.values()), wrong
 
 
-def test_equal_players_pass_a_wide_margin(simulated: dict[str, Any]) -> None:
+def test_equal_players_pass_with_a_wide_margin(simulated: dict[str, Any]) -> None:
     (row,) = (
         row
         for row in simulated["outcomes"]

@@ -32,7 +32,7 @@ def has_driver() -> bool:
 
 
 @pytest.mark.skipif(has_driver(), reason="this machine has a GPU: run bench/gpu/gpu.py itself")
-def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_path: Path) -> None:
+def test_the_bench_measures_a_cpu_and_says_what_the_other_parts_lack(tmp_path: Path) -> None:
     flags = f"{SMALL} --processes 2 --variant fp16 --load packed:64/2 --load stream/2 --load unary/2"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [*COMMAND, *flags.split()]
@@ -77,13 +77,13 @@ def kill_part(process: int) -> None:
         time.sleep(0.01)
 
 
-def test_a_part_that_fails_is_named_and_the_others_go_on() -> None:
+def test_a_failed_part_is_named_and_the_others_continue() -> None:
     run = measured(*parts("check", "served", "direct"), "--flags=--no-such-flag")
     assert run["figures"].keys() == {CHECK, DIRECT}
     assert "no option --no-such-flag" in run["errors"][SERVED]
 
 
-def test_a_part_that_crashes_is_named_and_the_others_go_on() -> None:
+def test_a_crashed_part_is_named_and_the_others_continue() -> None:
     run = measured(*parts("check", "direct"), at="1", do=kill_part)
     assert run["errors"] == {CHECK: "its process ended with exit code -9"}
     assert run["figures"].keys() == {DIRECT}

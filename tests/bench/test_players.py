@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 SCRIPT = str(Path(__file__).parents[2] / "bench" / "strength" / "players.py")
 
 
-def test_games_end_with_the_tile_that_is_asked_for(tmp_path: Path) -> None:
+def test_games_end_with_the_requested_tile(tmp_path: Path) -> None:
     command = [
         sys.executable,
         SCRIPT,

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
-def test_most_views_of_the_picture_choose_the_move_of_the_model_and_some_do_not(tmp_path: Path) -> None:
+def test_most_views_in_the_picture_choose_the_models_move_and_some_do_not(tmp_path: Path) -> None:
     command = [
         sys.executable,
         str(ROOT / "bench" / "strength" / "strength_picture.py"),

@@ -33,12 +33,14 @@ def publish(models: Path, name: str, version: int, average: float | None) -> Non
     (models / name / str(version) / "card.json").write_text(json.dumps({**card, "strength": strength}))
 
 
-def test_the_readme_of_this_tree_is_what_the_cards_say() -> None:
+def test_the_table_of_the_readme_agrees_with_the_cards() -> None:
     done = table(ROOT, "--check")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(tmp_path: Path) -> None:
+def test_the_table_shows_the_newest_measured_version_of_each_model_the_strongest_first(
+    tmp_path: Path,
+) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(MARKED)
     (tmp_path / "docs").mkdir()

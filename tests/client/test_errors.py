@@ -22,7 +22,7 @@ def test_every_error_is_in_the_tree_that_the_docstring_draws() -> None:
 
 
 @pytest.mark.parametrize("kind", status.CODES, ids=lambda kind: kind.__name__)
-def test_what_the_server_raises_the_client_raises_again(kind: type[Exception]) -> None:
+def test_the_client_raises_the_error_that_the_server_raised(kind: type[Exception]) -> None:
     extra = {errors.QueueFull: (0.5,), errors.BackendFailed: ("id-1",)}.get(kind, ())
     sent = kind("what went wrong", *extra)
     received = status.error_of(status.status_of(sent))

@@ -16,7 +16,7 @@ def test_all_names_every_public_member_and_nothing_else() -> None:
     assert public == set(octofold_client.__all__)
 
 
-def test_the_library_brings_nothing_large_along_nor_the_command_line_nor_what_draws_on_terminals() -> None:
+def test_importing_the_library_loads_nothing_large_no_command_line_and_no_terminal_code() -> None:
     code = "import sys, octofold_client; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     names = set(loaded.split())

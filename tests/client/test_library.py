@@ -40,7 +40,7 @@ def test_every_example_of_the_document_runs(
     assert "knows tiles up to 32768" in said
 
 
-def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: Path) -> None:
+def test_a_player_in_this_process_is_evaluated_on_the_games_of_the_seed(tmp_path: Path) -> None:
     result = evaluate(FirstLegal(), tmp_path / "games", games=12, seed=5, parallel=4)
     episodes = [episode for episode, error in check_replays(result.folder.replays) if error is None]
     assert {(e.game, e.score, e.largest_tile) for e in episodes} == {

@@ -97,7 +97,7 @@ def load_on(target: str, retry: RetryPolicy) -> Iterator[Load]:
             thread.join()
 
 
-def test_envoy_accepts_the_configuration_and_calls_nothing_deprecated() -> None:
+def test_envoy_accepts_the_configuration_and_reports_nothing_deprecated() -> None:
     command = [str(program()), "--mode", "validate", "--log-level", "warning", "-c", str(CONFIGURATION)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Deprecated" not in done.stderr
@@ -139,7 +139,7 @@ def test_a_new_version_replaces_the_old_one_under_load_without_a_lost_call(
     assert load.lost == []
 
 
-def test_probes_and_prometheus_reach_no_more_than_they_need(envoy: Envoy) -> None:
+def test_probes_and_prometheus_reach_only_what_they_need(envoy: Envoy) -> None:
     statuses = {}
     for path in ("/ready", "/stats/prometheus", "/quitquitquit", "/"):
         connection = http.client.HTTPConnection(envoy.operations, timeout=30)

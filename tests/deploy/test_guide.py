@@ -26,7 +26,7 @@ def example(first_words: str) -> str:
 
 
 @needs_kubectl
-def test_a_folder_of_your_own_resolves_to_what_it_asks_for_with_envoy_and_its_certificates(
+def test_the_kustomization_of_the_guide_resolves_with_envoy_and_certificates(
     tmp_path: Path,
 ) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")

@@ -45,7 +45,7 @@ def place(started: tuple[Envoy, int]) -> tuple[str, int]:
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 @pytest.mark.parametrize("attack", [compressed_headers, rapid_resets, priorities, deadlines])
-def test_an_attack_ends_at_envoy_and_honest_calls_are_answered_meanwhile(
+def test_envoy_stops_an_attack_while_honest_calls_are_answered(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
     target, server = place
@@ -72,7 +72,7 @@ def test_a_connection_that_resets_its_calls_is_closed(place: tuple[str, int]) ->
 
 
 @pytest.mark.parametrize("algorithm", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-def test_a_message_that_is_too_large_as_it_is_or_unpacked_does_not_reach_the_server(
+def test_a_message_that_is_too_large_or_compressed_does_not_reach_the_server(
     place: tuple[str, int], algorithm: grpc.Compression
 ) -> None:
     target, server = place
@@ -89,7 +89,7 @@ def test_a_message_that_is_too_large_as_it_is_or_unpacked_does_not_reach_the_ser
     assert failure.value.code() is (grpc.StatusCode.UNIMPLEMENTED if is_packed else grpc.StatusCode.UNKNOWN)
 
 
-def test_the_longest_message_comes_through(place: tuple[str, int]) -> None:
+def test_the_longest_valid_message_reaches_the_server(place: tuple[str, int]) -> None:
     target, _ = place
     boards = bytes(16) * 131_072
     with (

@@ -64,7 +64,7 @@ def registry() -> Any:
 
 
 @WHERE
-def test_every_manifest_keeps_to_its_schema_and_is_in_the_namespace(combination: str) -> None:
+def test_every_manifest_is_valid_and_in_the_namespace(combination: str) -> None:
     for manifest in resolved(combination):
         kind, metadata = manifest["kind"], manifest["metadata"]
         errors = validator_of(kind, manifest["apiVersion"]).iter_errors(manifest)
@@ -72,7 +72,7 @@ def test_every_manifest_keeps_to_its_schema_and_is_in_the_namespace(combination:
         assert metadata["name" if kind == "Namespace" else "namespace"] == NAMESPACE
 
 
-def test_the_values_for_the_prometheus_adapter_keep_to_their_schema() -> None:
+def test_the_values_for_the_prometheus_adapter_are_valid() -> None:
     values = yaml.safe_load((DEPLOY / "kubernetes/components/hpa/adapter-rules.yaml").read_text())
     jsonschema.validate(values, json.loads((SCHEMAS / "prometheus-adapter-values.json").read_text()))
 
@@ -113,7 +113,7 @@ def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
     return {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
 
 
-def test_envoy_asks_the_pods_of_the_headless_service_on_ports_of_its_own() -> None:
+def test_envoy_calls_the_pods_of_the_headless_service_and_its_own_ports_are_open() -> None:
     manifests = {(each["kind"], each["metadata"]["name"]): each for each in resolved("cpu with everything")}
     spec = manifests["Deployment", "octofold-envoy"]["spec"]["template"]["spec"]
     (container,), (volume,) = spec["containers"], spec["volumes"]
@@ -132,7 +132,7 @@ def test_envoy_asks_the_pods_of_the_headless_service_on_ports_of_its_own() -> No
 
 
 @WHERE
-def test_every_pod_may_run_where_pods_are_restricted_and_its_probes_ask_its_ports(combination: str) -> None:
+def test_every_pod_meets_the_restricted_standard_and_its_probes_use_its_ports(combination: str) -> None:
     for spec in pod_specs(resolved(combination)):
         volumes = {volume["name"] for volume in spec["volumes"]}
         for container in spec["containers"]:
@@ -166,7 +166,7 @@ def configuration(container: Manifest) -> Config:
 
 
 @WHERE
-def test_the_server_takes_what_its_manifest_says_and_does_what_it_promises(combination: str) -> None:
+def test_the_server_accepts_the_settings_of_its_manifest_and_keeps_its_promises(combination: str) -> None:
     ((spec, container),) = servers(resolved(combination))
     config = configuration(container)
     assert (config.host, config.admin) == ("::", False)
@@ -195,7 +195,7 @@ def test_the_server_takes_what_its_manifest_says_and_does_what_it_promises(combi
 
 
 @WHERE
-def test_the_server_reads_and_writes_only_files_of_mounts_and_of_the_image(combination: str) -> None:
+def test_the_server_uses_only_files_of_mounts_and_of_the_image(combination: str) -> None:
     ((spec, container),) = servers(resolved(combination))
     config = configuration(container)
     mounts = {PurePosixPath(mount["mountPath"]): mount for mount in container["volumeMounts"]}

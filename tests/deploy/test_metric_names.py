@@ -65,7 +65,7 @@ def check(query: str, metrics: dict[str, str]) -> None:
         assert labels <= SCRAPED_LABELS | {"model", "code", "state"}, query
 
 
-def test_scaling_alerts_and_dashboard_are_about_metrics_of_the_server(metrics: dict[str, str]) -> None:
+def test_scaling_alerts_and_dashboard_use_metrics_of_the_server(metrics: dict[str, str]) -> None:
     manifests = resolved("cpu with everything")
     (scaled,) = of_kind(manifests, "ScaledObject")
     queries = [trigger["metadata"]["query"] for trigger in scaled["spec"]["triggers"]]
@@ -86,7 +86,7 @@ def test_scaling_alerts_and_dashboard_are_about_metrics_of_the_server(metrics: d
         check(query.replace("$__rate_interval", "1m").replace("$model", ".*"), metrics)
 
 
-def test_the_adapter_computes_what_the_autoscaler_asks_for_from_metrics_of_the_server(
+def test_the_adapter_computes_the_autoscalers_metric_from_metrics_of_the_server(
     metrics: dict[str, str],
 ) -> None:
     file = DEPLOY / "kubernetes" / "components" / "hpa" / "adapter-rules.yaml"

@@ -27,7 +27,7 @@ def test_the_job_runs_a_command_that_octofold_knows(
     )
 
 
-def test_job_and_image_have_the_same_ray_as_our_tests() -> None:
+def test_job_and_image_have_the_ray_version_of_our_tests() -> None:
     pinned = re.search(r"^ray==(.*)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     _, job = yaml.safe_load_all((EXAMPLE / "rayjob.yaml").read_text())
     assert pinned is not None

@@ -21,7 +21,7 @@ with open("commands.jsonl", "a") as file:
 """
 
 
-def test_the_jobs_may_run_and_call_where_the_servers_do() -> None:
+def test_the_jobs_meet_the_restricted_standard_and_may_call_the_servers() -> None:
     for name in ("job.yaml", "merge.yaml"):
         *_, job = yaml.safe_load_all((EXAMPLES / name).read_text())
         spec = job["spec"]["template"]["spec"]
@@ -55,9 +55,7 @@ def is_whole(folder: Path) -> None:
     assert [episode.game for episode in read_replays(folder / "games.replay")] == list(range(GAMES))
 
 
-def test_the_tasks_of_slurm_play_every_game_also_if_some_start_again(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_the_tasks_of_slurm_play_every_game_even_if_some_restart(repository: Path, tmp_path: Path) -> None:
     settings = {"MODELS": str(repository), "MODEL": "small", "GAMES": str(GAMES), "SLICES": "2"}
     for task in ("2", "1"):
         # as in an array of one task that starts again

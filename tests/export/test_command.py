@@ -44,7 +44,7 @@ def contents(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_published_version_is_complete_and_its_card_true(
+def test_a_published_version_is_complete_and_its_card_correct(
     models: Path, checkpoint: Path, architecture: dict[str, Any]
 ) -> None:
     files = ["README.md", "card.json", "model.int8.onnx", "model.onnx", "moves.int8.onnx", "moves.onnx"]
@@ -87,7 +87,7 @@ def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
 
 
 @of_one_kind
-def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
+def test_the_configuration_for_triton_has_the_names_and_types_of_the_graph(models: Path) -> None:
     config = (models / "small/config.pbtxt").read_text()
     session = onnxruntime.InferenceSession(
         str(models / "small/1/model.onnx"), providers=["CPUExecutionProvider"]
@@ -107,7 +107,7 @@ def test_without_recorded_boards_the_network_plays_its_own_games(checkpoint: Pat
     assert read_card(tmp_path)["boards"] == {"source": "own games", "measured": 10_240, "calibration": 0}
 
 
-def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
+def test_a_precision_that_fails_its_check_is_left_out_and_the_card_says_why(
     boards_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.manual_seed(4)
@@ -128,7 +128,9 @@ def test_a_precision_that_fails_its_gate_is_left_out_and_the_card_says_why(
     assert f"| int8 | not published: int8 keeps {kept[1]}" in (models / "small/1/README.md").read_text()
 
 
-def test_a_float32_graph_that_fails_its_gate_leaves_nothing_behind(boards_file: Path, tmp_path: Path) -> None:
+def test_a_float32_graph_that_fails_its_check_leaves_nothing_behind(
+    boards_file: Path, tmp_path: Path
+) -> None:
     network, description = Unsteady(), one_hot_description(16)
     source = Source(
         description=description,
@@ -174,7 +176,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
         ("not a number", "weights that are not finite numbers"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
+def test_an_unusable_checkpoint_gives_a_one_line_error_and_no_file(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str, message: str
 ) -> None:
     copy = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint"))
@@ -194,7 +196,7 @@ def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
         (["--boards", "FILE"], "not an .npy file"),
     ],
 )
-def test_wrong_inputs_are_one_line(
+def test_wrong_inputs_give_a_one_line_error(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
 ) -> None:
     file = tmp_path / "file"
@@ -207,7 +209,7 @@ def test_wrong_inputs_are_one_line(
 
 
 @of_one_kind
-def test_a_version_that_another_export_takes_meanwhile_is_left_to_it(
+def test_a_version_that_another_export_publishes_first_is_not_replaced(
     checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:
     """The error names both numbers, so nothing of a long export is lost."""

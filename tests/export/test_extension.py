@@ -53,7 +53,7 @@ def digests(folder: Path) -> dict[str, str]:
 EXTEND = ("--extend", "--version", "1", "--precisions", "fp32,fp16")
 
 
-def test_a_version_gets_a_precision_and_measures_and_its_graphs_stay(
+def test_a_version_gets_a_precision_and_measurements_and_keeps_its_graphs(
     models: Path, checkpoint: Path, boards_file: Path
 ) -> None:
     before, card = digests(models / "small/1"), read_card(models)
@@ -104,7 +104,7 @@ def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[
     extend(lambda: from_checkpoint(checkpoint), flags, report)
 
 
-def test_what_others_write_into_the_card_meanwhile_stays(
+def test_changes_of_the_card_by_other_programs_are_kept(
     models: Path, checkpoint: Path, boards_file: Path, alternative: Alternative
 ) -> None:
     alternatives = Alternatives(rows=(alternative,), command="measure")
@@ -118,7 +118,7 @@ def test_what_others_write_into_the_card_meanwhile_stays(
     assert list(extended["precisions"]) == ["fp32", "int8", "fp16"]
 
 
-def test_a_graph_that_others_add_meanwhile_is_not_replaced(
+def test_a_graph_that_another_program_adds_is_not_replaced(
     models: Path, checkpoint: Path, boards_file: Path, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "fewer.npy", np.load(boards_file)[:1_000])
@@ -133,7 +133,7 @@ def test_a_graph_that_others_add_meanwhile_is_not_replaced(
     assert digests(models / "small/1") == after
 
 
-def test_another_checkpoint_extends_nothing(
+def test_another_checkpoint_cannot_extend_a_version(
     models: Path,
     architecture: dict[str, Any],
     boards_file: Path,
@@ -149,7 +149,7 @@ def test_another_checkpoint_extends_nothing(
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
-def test_a_file_that_is_not_the_cards_extends_nothing(
+def test_a_version_with_a_changed_file_cannot_be_extended(
     models: Path, checkpoint: Path, boards_file: Path, capsys: pytest.CaptureFixture[str], file: str
 ) -> None:
     (models / "small/1" / file).write_bytes(b"another graph")

@@ -92,7 +92,7 @@ def test_a_network_in_an_onnx_file_needs_no_torch(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "models/linear/1\n"), done.stderr
 
 
-def test_an_export_without_its_libraries_says_what_to_install() -> None:
+def test_an_export_without_its_packages_says_what_to_install() -> None:
     done = run("--checkpoint", "a", "--name", "b")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

@@ -97,7 +97,9 @@ def contents(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.rglob("*"))
 
 
-def test_a_player_without_files_is_a_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_player_without_files_is_published_as_a_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert published(tmp_path, "expectimax:depth=2,cutoff=0.001") == 0
     assert capsys.readouterr().out == f"{tmp_path / 'mine' / '1'}\n"
     assert contents(tmp_path) == ["1", "README.md", "card.json", "mine"]
@@ -138,7 +140,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
         ("montecarlo", 1, "player montecarlo cannot be published: its class lacks the method `served`"),
     ],
 )
-def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
+def test_a_spec_that_cannot_be_served_gives_a_one_line_error_and_no_file(
     spec: str, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert published(tmp_path / "models", spec) == code
@@ -149,7 +151,7 @@ def test_a_spec_that_cannot_be_served_is_one_line_and_leaves_nothing(
     assert contents(tmp_path) == []
 
 
-def test_a_kind_of_another_package_is_published_only_if_it_is_served_as_it_plays(
+def test_a_kind_of_another_package_is_published_only_if_its_served_moves_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "ordered_players.py").write_text(ANOTHER_KIND)

@@ -63,21 +63,21 @@ def every_row() -> Boards:
 
 
 @pytest.mark.parametrize("move", [RIGHT, LEFT])
-def test_every_row_slides_as_the_rules_say(every_row: Boards, move: int) -> None:
+def test_every_row_slides_by_the_rules(every_row: Boards, move: int) -> None:
     boards = np.zeros((len(every_row), 4, 4), np.uint8)
     boards[np.arange(len(boards)), np.arange(len(boards)) % 4] = every_row
     assert_slides_as_the_rules_say(boards.reshape(-1, 16), move)
 
 
 @pytest.mark.parametrize("move", [UP, DOWN])
-def test_every_column_slides_as_the_rules_say(every_row: Boards, move: int) -> None:
+def test_every_column_slides_by_the_rules(every_row: Boards, move: int) -> None:
     boards = np.zeros((len(every_row), 4, 4), np.uint8)
     boards[np.arange(len(boards)), :, np.arange(len(boards)) % 4] = every_row
     assert_slides_as_the_rules_say(boards.reshape(-1, 16), move)
 
 
 @given(BOARDS)
-def test_whole_boards_slide_as_the_rules_say(boards: Boards) -> None:
+def test_boards_slide_by_the_rules(boards: Boards) -> None:
     for move in range(4):
         assert_slides_as_the_rules_say(boards, move)
 
@@ -104,7 +104,7 @@ def test_transposition_and_mirror_are_symmetries(
 
 
 @given(BOARDS)
-def test_packing_and_unpacking_undo_each_other(boards: Boards) -> None:
+def test_unpacking_reverses_packing(boards: Boards) -> None:
     np.testing.assert_array_equal(unpack(pack(boards)), boards)
 
 
@@ -114,7 +114,7 @@ def test_cell_i_is_the_nibble_at_bit_4_i() -> None:
 
 
 @pytest.mark.parametrize("exponent", [16, 17, 255])
-def test_an_exponent_above_15_is_refused_by_board_and_cell(exponent: int) -> None:
+def test_an_exponent_above_15_is_refused_with_its_board_and_cell(exponent: int) -> None:
     boards = np.zeros((3, 16), np.uint8)
     boards[1, 6] = boards[2, 0] = exponent
     with pytest.raises(BoardError, match=f"board 1, cell 6: exponent {exponent} ") as error:

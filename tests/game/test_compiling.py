@@ -64,7 +64,7 @@ def installation() -> Iterator[Installation]:
         yield Installation(Path(folder))
 
 
-def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_the_result(
+def test_the_first_run_announces_compilation_and_the_second_uses_the_cache(
     installation: Installation,
 ) -> None:
     kept = installation.temporary / f"octofold-{os.geteuid()}"
@@ -74,7 +74,7 @@ def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_th
     assert installation.compile() == ""
 
 
-def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_compilation_is_announced_once(caplog: pytest.LogCaptureFixture) -> None:
     seconds = iter([0, 0.5, 1, 10, 12, 13, 20, 21, 22.0])
     notice = Notice(lambda: next(seconds))
     notice.on_start(None)
@@ -90,14 +90,16 @@ def test_compiling_that_takes_a_while_is_told_once(caplog: pytest.LogCaptureFixt
     assert caplog.messages == ["compiling takes a while, but only once: the result is kept"]
 
 
-def test_a_service_keeps_the_result_in_the_folder_that_systemd_gives_it(installation: Installation) -> None:
+def test_a_service_caches_compiled_code_in_the_folder_that_systemd_gives_it(
+    installation: Installation,
+) -> None:
     (installation.work / "cache").mkdir()
     installation.compile(CACHE_DIRECTORY=str(installation.work / "cache"))
     assert list((installation.work / "cache").rglob("*.nbi"))
     assert list(installation.temporary.iterdir()) == []
 
 
-def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: Installation) -> None:
+def test_a_cache_folder_of_other_users_is_neither_read_nor_written(installation: Installation) -> None:
     kept = installation.temporary / f"octofold-{os.geteuid()}"
     kept.mkdir()
     kept.chmod(0o777)

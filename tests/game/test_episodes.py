@@ -19,14 +19,14 @@ def by_game(episodes: list[Episode]) -> list[tuple[Any, ...]]:
     return sorted(told(episode) for episode in episodes)
 
 
-def test_a_seed_gives_the_same_games_however_many_are_in_flight(play: Play) -> None:
+def test_a_seed_gives_the_same_games_whatever_the_number_in_flight(play: Play) -> None:
     together = play(7, range(10))
     alone = [episode for game in range(10) for episode in play(7, [game])]
     backwards = play(7, range(9, -1, -1))
     assert by_game(together) == by_game(alone) == by_game(backwards)
 
 
-def test_games_that_join_later_go_the_same_way(play: Play, player: Player) -> None:
+def test_games_that_start_later_are_the_same(play: Play, player: Player) -> None:
     waiting = deque(range(12))
     episodes = Episodes(7)
     finished: list[Episode] = []
@@ -67,7 +67,7 @@ def test_a_game_that_outgrows_its_limit_ends_there_and_says_so(play: Play) -> No
 
 
 @pytest.mark.parametrize("row", [0, 2])
-def test_an_illegal_move_is_named_and_nothing_moves(row: int) -> None:
+def test_an_illegal_move_is_named_and_no_board_changes(row: int) -> None:
     episodes = Episodes(1, [40, 41, 42])
     for _ in range(100):
         legal = legal_moves(episodes.boards)
@@ -87,7 +87,7 @@ def test_an_illegal_move_is_named_and_nothing_moves(row: int) -> None:
 
 
 @pytest.mark.parametrize("move", [-1, 4, 127])
-def test_a_number_that_is_no_move_is_illegal(move: int) -> None:
+def test_a_number_that_is_not_a_move_is_illegal(move: int) -> None:
     with pytest.raises(IllegalMoveError, match=f"game 6, move number 0: {move} is not legal"):
         Episodes(1, [6]).step(np.array([move], np.int8))
 
@@ -124,17 +124,17 @@ def test_games_with_another_seed_or_limit_cannot_be_resumed(seed: int, largest: 
 
 
 @pytest.mark.parametrize("largest", [1, 18])
-def test_a_limit_that_no_game_can_have_is_refused(largest: int) -> None:
+def test_an_impossible_largest_exponent_is_refused(largest: int) -> None:
     with pytest.raises(ValueError, match=f"the largest exponent must be from 2 to 17, got {largest}"):
         Episodes(1, [0], largest)
 
 
-def test_a_negative_game_is_refused() -> None:
+def test_a_negative_game_index_is_refused() -> None:
     with pytest.raises(ValueError, match="game indices must not be negative, got -3"):
         Episodes(1, [0, -3])
 
 
-def test_two_131072s_make_a_game_outgrown_at_17() -> None:
+def test_a_merge_of_two_131072s_outgrows_a_largest_exponent_of_17() -> None:
     episodes = Episodes(1, [0, 1])
     # No game of a test gets so far, so the board is written by hand.
     episodes.boards[0] = [17, 17] + [0] * 14

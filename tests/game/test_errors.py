@@ -13,5 +13,5 @@ from octofold_game.errors import first_line
         ("", "ValueError"),
     ],
 )
-def test_the_first_readable_line_is_told_without_colors_and_codes(message: str, line: str) -> None:
+def test_the_message_is_the_first_readable_line_without_colors_and_codes(message: str, line: str) -> None:
     assert first_line(ValueError(message)) == line

@@ -44,7 +44,7 @@ BY_HAND = Episode(
 
 
 @given(st.lists(st.sampled_from([0, 0, 1, 2, 14, 15, 16, 17]), min_size=16, max_size=16))
-def test_the_referee_slides_the_largest_tiles_as_the_rules_do(cells: list[int]) -> None:
+def test_the_referee_slides_the_largest_tiles_like_the_rules(cells: list[int]) -> None:
     after, rewards, legal = afterstates([cells])
     for move in range(4):
         slid, reward = _slide(cells, move)
@@ -118,14 +118,14 @@ def changed(episode: Episode, place: int, by: int) -> Episode:
     return replace(episode, moves=bytes(moves))
 
 
-def test_a_changed_tile_is_refused_wherever_it_is(short_game: Episode) -> None:
+def test_a_changed_tile_is_refused_at_any_move(short_game: Episode) -> None:
     for place in range(len(short_game)):
         for bit in range(2, 8):
             with pytest.raises(ReplayError, match=f"a tile after move number {place} "):
                 verify(changed(short_game, place, 1 << bit))
 
 
-def test_a_changed_move_is_refused_unless_it_makes_another_game_by_the_rules(short_game: Episode) -> None:
+def test_a_changed_move_is_refused_unless_the_game_stays_legal(short_game: Episode) -> None:
     accepted = []
     for place in range(len(short_game)):
         for by in (1, 2, 3):

@@ -36,14 +36,16 @@ def ends(tmp_path: Path, episodes: list[Episode]) -> list[int]:
     return sizes
 
 
-def test_games_come_back_as_they_were(path: Path, episodes: list[Episode]) -> None:
+def test_games_are_read_as_they_were_written(path: Path, episodes: list[Episode]) -> None:
     games = list(read_replays(path))
     assert [told(game) for game in games] == [told(episode) for episode in episodes[:5]]
     for game in games:
         verify(game)
 
 
-def test_a_game_with_the_largest_tiles_comes_back_as_it_was(tmp_path: Path, episodes: list[Episode]) -> None:
+def test_a_game_with_the_largest_tiles_is_read_as_it_was_written(
+    tmp_path: Path, episodes: list[Episode]
+) -> None:
     final = np.array([18, 17, 16, 15] + 12 * [0], np.uint8)
     game = replace(episodes[0], largest_exponent=17, score=3_932_100, final_board=final)
     with ReplayWriter(tmp_path / "games") as writer:
@@ -59,7 +61,7 @@ def test_each_game_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path, epis
             assert len(list(read_replays(tmp_path / "games"))) == count
 
 
-def test_every_torn_tail_is_reported_and_cut_off(
+def test_every_incomplete_last_record_is_reported_and_cut_off(
     path: Path, ends: list[int], episodes: list[Episode]
 ) -> None:
     whole = path.read_bytes()
@@ -81,7 +83,7 @@ def test_a_file_cut_within_its_header_starts_anew(path: Path, episodes: list[Epi
     assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
 
 
-def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode]) -> None:
+def test_a_writer_continues_after_an_incomplete_record(path: Path, episodes: list[Episode]) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with ReplayWriter(path) as writer:
         writer.append(episodes[9])
@@ -109,7 +111,7 @@ def test_a_file_of_zeros_starts_anew(path: Path, episodes: list[Episode], kept: 
     assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
 
 
-def test_zeros_between_games_are_damage_and_left_alone(path: Path, ends: list[int]) -> None:
+def test_zeros_between_games_are_damage_and_not_changed(path: Path, ends: list[int]) -> None:
     content = path.read_bytes()
     content = content[: ends[2]] + bytes(ends[3] - ends[2]) + content[ends[3] :]
     path.write_bytes(content)
@@ -118,7 +120,7 @@ def test_zeros_between_games_are_damage_and_left_alone(path: Path, ends: list[in
     assert path.read_bytes() == content
 
 
-def test_a_second_writer_is_refused_and_does_not_touch_an_unfinished_record(
+def test_a_second_writer_is_refused_and_does_not_change_an_incomplete_record(
     path: Path, episodes: list[Episode]
 ) -> None:
     with ReplayWriter(path) as writer:
@@ -133,7 +135,7 @@ def test_a_second_writer_is_refused_and_does_not_touch_an_unfinished_record(
     assert [game.game for game in read_replays(path)] == [episode.game for episode in episodes[:6]]
 
 
-def test_every_damaged_byte_is_found_and_the_file_left_alone(
+def test_every_damaged_byte_is_found_and_the_file_not_changed(
     path: Path, ends: list[int], episodes: list[Episode]
 ) -> None:
     whole = path.read_bytes()
@@ -157,7 +159,7 @@ def test_every_damaged_byte_is_found_and_the_file_left_alone(
         assert path.read_bytes() == damaged
 
 
-def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
+def test_other_files_are_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Dear diary, today I played 2048 again.\0\0\0\0")
     for attempt in (recover, ReplayWriter, lambda path: list(read_replays(path))):
@@ -166,7 +168,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_text().startswith("Dear diary")
 
 
-def test_a_file_of_a_later_format_is_refused_by_its_number(path: Path) -> None:
+def test_a_file_of_a_later_format_is_refused_with_its_number(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[8] = 2
     path.write_bytes(content)
@@ -174,7 +176,7 @@ def test_a_file_of_a_later_format_is_refused_by_its_number(path: Path) -> None:
         list(read_replays(path))
 
 
-def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episode]) -> None:
+def test_a_full_disk_leaves_earlier_games(path: Path, episodes: list[Episode]) -> None:
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with ReplayWriter(path) as writer:
@@ -191,7 +193,7 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:5], episodes[6])]
 
 
-def test_a_false_game_is_named_with_its_offset_and_later_games_are_still_checked(
+def test_a_wrong_game_is_named_with_its_offset_and_later_games_are_still_checked(
     tmp_path: Path, ends: list[int], episodes: list[Episode]
 ) -> None:
     path = tmp_path / "edited.replay"
@@ -221,7 +223,7 @@ def test_a_game_that_occurs_twice_is_an_error(tmp_path: Path, episodes: list[Epi
     [{"score": 2**63}, {"game": 2**63}, {"final_board": np.full(16, 255, np.uint8)}],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_a_record_of_no_possible_game_is_damaged(
+def test_a_record_of_an_impossible_game_counts_as_damaged(
     tmp_path: Path, episodes: list[Episode], wrong: dict[str, Any]
 ) -> None:
     with ReplayWriter(tmp_path / "wrong") as writer:

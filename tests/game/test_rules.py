@@ -112,7 +112,7 @@ def every_line() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(("move", "vertical", "reverse"), [(0, 1, 0), (1, 0, 1), (2, 1, 1), (3, 0, 0)])
-def test_every_line_slides_as_the_game_is_explained(
+def test_every_line_slides_like_the_simplest_implementation(
     every_line: Any, number: int, move: int, vertical: bool, reverse: bool
 ) -> None:
     lines, slid, rewards = every_line
@@ -129,7 +129,7 @@ def test_every_line_slides_as_the_game_is_explained(
 
 
 @given(BOARDS)
-def test_lines_do_not_disturb_each_other(boards: NDArray[np.uint8]) -> None:
+def test_lines_slide_independently(boards: NDArray[np.uint8]) -> None:
     every, rewards, _ = afterstates(boards)
     for board, slid, reward in zip(boards, every, rewards, strict=True):
         rows = [plain_slide(tuple(row)) for row in board.reshape(4, 4).tolist()]
@@ -159,7 +159,7 @@ def test_slide_makes_one_move_on_each_board(boards: NDArray[np.uint8], random: A
         assert rewards[i] == every_reward[i, move]
 
 
-def test_the_boards_of_the_caller_stay_as_they_are() -> None:
+def test_the_callers_boards_are_not_changed() -> None:
     boards = np.ones((3, 16), np.uint8)
     every, _, _ = afterstates(boards)
     slid, _ = slide(boards, [0, 1, 2])
@@ -168,14 +168,14 @@ def test_the_boards_of_the_caller_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, np.uint64, ">i4"])
-def test_integers_of_every_kind_are_boards(kind: Any) -> None:
+def test_integers_of_every_type_are_boards(kind: Any) -> None:
     given = np.arange(32).reshape(2, 16).clip(0, 17).astype(kind)
     checked = check_boards(given)
     assert checked.dtype == np.uint8
     assert checked.tolist() == given.tolist()
 
 
-def test_views_of_other_memory_are_boards() -> None:
+def test_views_of_other_arrays_are_boards() -> None:
     boards = np.random.default_rng(1).integers(0, 4, (5, 16)).astype(np.uint8)
     straight = afterstates(boards)
     turned = np.asfortranarray(boards)
@@ -185,7 +185,7 @@ def test_views_of_other_memory_are_boards() -> None:
             np.testing.assert_array_equal(got, expected)
 
 
-def test_no_boards_have_no_afterstates() -> None:
+def test_an_empty_array_of_boards_has_no_afterstates() -> None:
     every, rewards, legal = afterstates(np.empty((0, 16), np.uint8))
     assert (every.shape, rewards.shape, legal.shape) == ((0, 4, 16), (0, 4), (0, 4))
     assert slide(np.empty((0, 16), np.uint8), [])[0].shape == (0, 16)
@@ -202,7 +202,7 @@ def test_the_first_bad_cell_is_named(exponent: int, largest: int) -> None:
     assert (error.value.board, error.value.cell) == (2, 5)
 
 
-def test_the_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
+def test_the_exponent_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
     afterstate, reward = slide([[17, 17] + [0] * 14], [LEFT])
     assert afterstate[0, 0] == 18
     assert reward[0] == 2**18

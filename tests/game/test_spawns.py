@@ -45,14 +45,14 @@ def plain_splitmix(seed: int, count: int) -> list[int]:
     return outputs
 
 
-def test_a_game_is_a_splitmix64_stream_from_an_output_of_the_seeds_stream() -> None:
+def test_a_game_is_a_splitmix64_stream_that_starts_at_an_output_of_the_seeds_stream() -> None:
     assert plain_splitmix(1234567, 2) == [6457827717110365317, 3203168211198807973]  # published test vector
     start = plain_splitmix(99 - 0x9E3779B97F4A7C15, 1)[0]  # the seed, mixed
     game = plain_splitmix(start, 4)[3]
     assert SpawnStream(99).bits(words(3, 3, 3), words(0, 1, 2)).tolist() == plain_splitmix(game, 3)
 
 
-def test_the_bits_of_a_spawn_do_not_depend_on_which_others_are_asked_for() -> None:
+def test_the_bits_of_a_spawn_do_not_depend_on_other_requested_spawns() -> None:
     stream = SpawnStream(5)
     games, numbers = words(9, 0, 4, 9), words(0, 17, 3, 20_000)
     together = stream.bits(games, numbers)

@@ -19,7 +19,7 @@ def number_of(cells: NDArray[np.intp]) -> int:
     return [row.tolist() for row in CELLS].index(cells.tolist())
 
 
-def test_there_are_eight_different_ones_and_each_keeps_every_cell() -> None:
+def test_there_are_eight_different_symmetries_and_each_keeps_every_cell() -> None:
     assert len({tuple(cells) for cells in CELLS.tolist()}) == 8
     assert all(sorted(cells) == list(range(16)) for cells in CELLS.tolist())
     assert all(sorted(moves) == [0, 1, 2, 3] for moves in MOVES.tolist())
@@ -27,13 +27,13 @@ def test_there_are_eight_different_ones_and_each_keeps_every_cell() -> None:
 
 @pytest.mark.parametrize("first", SYMMETRIES)
 @pytest.mark.parametrize("second", SYMMETRIES)
-def test_two_symmetries_after_each_other_are_a_third_for_cells_and_moves(first: int, second: int) -> None:
+def test_two_symmetries_compose_to_a_third_for_cells_and_moves(first: int, second: int) -> None:
     both = number_of(CELLS[first][CELLS[second]])
     np.testing.assert_array_equal(MOVES[second][MOVES[first]], MOVES[both])
 
 
 @given(BOARDS)
-def test_sliding_the_view_is_viewing_the_slide(boards: NDArray[np.uint8]) -> None:
+def test_sliding_commutes_with_symmetries(boards: NDArray[np.uint8]) -> None:
     every, rewards, legal = afterstates(boards)
     for symmetry in SYMMETRIES:
         cells, moves = CELLS[symmetry], MOVES[symmetry]

@@ -80,7 +80,7 @@ def boards() -> Boards:
 
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)
-def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
+def test_every_file_of_a_model_has_the_digest_in_its_card(card: Path) -> None:
     told = read(card)
     assert (told["name"], str(told["version"])) == card.parts[-3:-1]
     whole = told.get("precisions", {}).values()  # a player has none
@@ -95,7 +95,7 @@ def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", CHECKPOINTS, ids=lambda folder: folder.name)
-def test_a_checkpoint_is_whole_and_tells_every_stage(folder: Path) -> None:
+def test_a_checkpoint_is_complete_and_describes_every_stage(folder: Path) -> None:
     told = read(folder / "checkpoint.json")
     assert sha256(folder / told["file"]) == told["sha256"]
     stages = told["training"]["stages"]
@@ -105,7 +105,7 @@ def test_a_checkpoint_is_whole_and_tells_every_stage(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("card", OURS, ids=name_of)
-def test_every_precision_answers_as_the_checkpoint_legally_and_turns_its_answer_with_the_board(
+def test_every_precision_makes_the_checkpoints_moves_legally_and_turns_its_answer_with_the_board(
     card: Path, boards: Boards
 ) -> None:
     told = read(card)
@@ -133,7 +133,7 @@ def test_every_precision_answers_as_the_checkpoint_legally_and_turns_its_answer_
 
 
 @pytest.mark.parametrize("kind", ["expectimax", "perimeter"])
-def test_a_search_is_the_player_that_was_measured(kind: str) -> None:
+def test_a_published_search_has_the_digest_of_the_measured_player(kind: str) -> None:
     card = read_card(newest(kind))
     assert card.player is not None
     depth = card.player.options["depth"]
@@ -142,7 +142,7 @@ def test_a_search_is_the_player_that_was_measured(kind: str) -> None:
 
 
 @pytest.mark.long  # 200,000 moves
-def test_swift_plays_as_well_as_it_did() -> None:
+def test_swift_keeps_its_strength() -> None:
     player = swift()
     episodes = Episodes(seed=1, games=range(GAMES))
     points = 0

@@ -140,7 +140,7 @@ def _figures(average: float, low: float, high: float) -> str:
 
 
 @pytest.mark.parametrize("state", [finished, running, extended, killed, merged_with_a_gap])
-def test_every_reader_shows_the_same_figures_of_a_result_or_the_same_reason(
+def test_every_command_and_page_shows_the_same_figures_or_the_same_reason(
     state: Callable[[Path], AbstractContextManager[None]], go: Visitor, server: Server
 ) -> None:
     folder = server.results / state.__name__

@@ -69,7 +69,7 @@ def test_a_first_visit_shows_a_game_with_all_views_on_the_screen_and_advice_that
         assert framed == [False, False, True]
 
 
-def test_the_game_left_last_is_kept_beside_five_with_more_points(go: Visitor) -> None:
+def test_the_last_left_game_is_kept_beside_five_with_more_points(go: Visitor) -> None:
     with go() as visit:
         page = visit.page
         address = page.url
@@ -86,7 +86,7 @@ def test_the_game_left_last_is_kept_beside_five_with_more_points(go: Visitor) ->
         expect(page.locator("#play-moves")).to_have_text("1")
 
 
-def test_2048_is_a_win_after_which_the_game_goes_on(go: Visitor) -> None:
+def test_a_game_continues_after_the_winning_tile_2048(go: Visitor) -> None:
     with go("/?board=aa00000000000000") as visit:
         visit.page.keyboard.press("ArrowLeft")
         expect(visit.page.locator("#play-over")).to_contain_text("You made 2048!")
@@ -96,7 +96,7 @@ def test_2048_is_a_win_after_which_the_game_goes_on(go: Visitor) -> None:
         expect(visit.page.locator("#play-moves")).to_have_text("2")
 
 
-def test_a_lost_game_says_that_no_move_is_left_and_another_begins_by_mouse(go: Visitor) -> None:
+def test_a_lost_game_says_that_no_move_is_left_and_a_click_begins_another(go: Visitor) -> None:
     with go("/?board=1212212112122121") as visit:
         expect(visit.page.locator("#play-over")).to_contain_text("No move is left.")
         expect(visit.page.locator("#play-advice .verdict")).to_contain_text("No move is left")
@@ -105,7 +105,7 @@ def test_a_lost_game_says_that_no_move_is_left_and_another_begins_by_mouse(go: V
         assert sorted(visit.board())[:14] == [0] * 14
 
 
-def test_an_equal_choice_is_no_vote_and_what_only_looks_equal_decides(shared_visit: Visit) -> None:
+def test_a_uniform_answer_is_no_preference_and_unrounded_probabilities_decide(shared_visit: Visit) -> None:
     text = """async () => {
         const { decision } = await import("/page/js/advice/verdict.js");
         const model = { name: "m", rule: "vote", symmetries: 8 };
@@ -202,7 +202,7 @@ def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, gam
         expect(visit.page.locator("#tab-replay .scores")).to_contain_text("of")
 
 
-def test_cards_tell_averages_and_two_results_are_compared(
+def test_result_cards_show_averages_and_two_results_can_be_compared(
     go: Visitor, server: Server, games: list[Episode]
 ) -> None:
     shutil.copytree(server.results / "corner", server.results / "copy")

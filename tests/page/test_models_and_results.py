@@ -84,7 +84,7 @@ def test_an_open_page_follows_the_models_of_the_server(go: Visitor, server: Serv
     shutil.rmtree(models / "mute")
 
 
-def test_a_model_that_loads_is_listed_with_the_seconds_and_asked_once_and_old_answers_leave(
+def test_a_loading_model_is_listed_with_its_seconds_and_asked_once_and_old_answers_disappear(
     go: Visitor,
 ) -> None:
     loading = {"swift": 12.3}
@@ -125,7 +125,7 @@ def test_a_model_that_loads_is_listed_with_the_seconds_and_asked_once_and_old_an
         page.unroute_all(behavior="wait")
 
 
-def test_the_value_of_a_network_stands_below_its_moves(
+def test_the_value_of_a_network_is_shown_below_its_moves(
     go: Visitor, server: Server, small_model: bytes
 ) -> None:
     models = server.folder / "models"
@@ -142,7 +142,7 @@ def test_the_value_of_a_network_stands_below_its_moves(
     shutil.rmtree(models / "valued")
 
 
-def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server) -> None:
+def test_a_result_in_a_subfolder_can_be_watched_and_studied(go: Visitor, server: Server) -> None:
     folder = server.results / "monday" / "morning-noon" / "evaluate-first"
     folder.mkdir(parents=True)
     conditions = {"model": "first", "version": "", "precision": "", "sha256": None, "seed": 5}
@@ -173,7 +173,7 @@ def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server
         expect(visit.page.locator("#game-list option")).to_have_count(4)
 
 
-def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Server) -> None:
+def test_running_games_count_with_what_they_have_reached(go: Visitor, server: Server) -> None:
     folder = server.results / "evaluate-running"
     folder.mkdir(parents=True)
     conditions = {"model": "second", "version": "", "precision": "", "sha256": None, "seed": 5, "games": 16}
@@ -213,7 +213,7 @@ def drop(visit: Visit, file: Path) -> None:
     visit.run(DROP, {"name": file.name, "content": content})
 
 
-def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
+def test_a_dropped_replay_is_compared_with_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
     games = corner_games(6)
     write_games(tmp_path / "games.replay", games)
     worst = min(games, key=lambda game: game.score)
@@ -240,7 +240,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         wait_for(lambda: visit.board(board) == best.final_board.tolist())
 
 
-def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> None:
+def test_only_the_last_chosen_result_is_shown(go: Visitor, server: Server) -> None:
     write_result(server.results / "slow", corner_games(1))
     write_result(server.results / "fast", corner_games(3))
     with go("/#replay") as visit:
@@ -260,7 +260,7 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
         expect(visit.page.locator("#game-list option")).to_have_count(3)
 
 
-def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
+def test_a_result_page_asks_for_a_token_only_once(go: Visitor, server: Server) -> None:
     write_result(server.results / "guarded", corner_games(1))
     with go() as visit:
         visit.page.clock.install()

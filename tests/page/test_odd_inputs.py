@@ -43,7 +43,9 @@ def damaged(games: list[Episode], folder: Path) -> bytes:
     return bytes(content)
 
 
-def test_a_wrong_replay_is_refused_in_a_sentence(go: Visitor, games: list[Episode], tmp_path: Path) -> None:
+def test_a_wrong_replay_file_is_refused_in_one_sentence(
+    go: Visitor, games: list[Episode], tmp_path: Path
+) -> None:
     with go("/#replay") as visit:
         for name, content, said in (
             ("nothing.replay", b"", "nothing.replay is empty."),
@@ -67,7 +69,7 @@ def test_a_wrong_replay_is_refused_in_a_sentence(go: Visitor, games: list[Episod
         ("?board=%F0%9F%99%82", "A board has 16 digits, not 2."),
     ],
 )
-def test_a_wrong_board_in_the_address_is_told_in_a_sentence_and_the_page_goes_on(
+def test_a_wrong_board_in_the_address_is_explained_and_the_page_works(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is there
     address: str,
@@ -79,7 +81,7 @@ def test_a_wrong_board_in_the_address_is_told_in_a_sentence_and_the_page_goes_on
         expect(visit.page.locator(BOARD)).to_contain_text("Row 1")
 
 
-def test_after_an_address_of_a_missing_item_another_can_be_chosen(
+def test_after_a_link_to_a_missing_item_another_can_be_chosen(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is there
 ) -> None:
@@ -117,7 +119,7 @@ def first_aborted(page: Page, pattern: str) -> list[Route]:
     return aborted
 
 
-def test_what_a_server_that_went_away_did_not_send_comes_when_it_is_back(
+def test_the_page_loads_what_is_missing_when_the_server_is_back(
     go: Visitor, server: Server, games: list[Episode]
 ) -> None:
     write_result(server.results / "other", games)
@@ -139,7 +141,7 @@ def test_what_a_server_that_went_away_did_not_send_comes_when_it_is_back(
         expect(visit.page.locator("#tab-replay .verdict.short")).to_contain_text("The GIF could not be made")
 
 
-def test_back_and_forward_lead_through_tabs_and_keep_the_game_that_is_studied(
+def test_back_and_forward_switch_tabs_and_keep_the_studied_game(
     go: Visitor,
     games: list[Episode],  # noqa: ARG001  # the result that is shown
 ) -> None:
@@ -242,7 +244,9 @@ def test_two_tabs_keep_one_notebook_and_the_better_of_two_scores(go: Visitor) ->
         other.close()
 
 
-def test_a_browser_without_room_says_so_and_keeps_all_until_another_tab_keeps_something(go: Visitor) -> None:
+def test_a_browser_without_storage_warns_and_keeps_all_until_another_tab_stores_something(
+    go: Visitor,
+) -> None:
     with go("/?board=0112033447120a91") as visit:
         page = visit.page
         visit.run(FILL)

@@ -77,7 +77,7 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
         assert number(visit, "play-best") == score  # the best stays
 
 
-def test_a_link_to_a_board_is_copied_costs_no_game_and_proves_no_score(go: Visitor) -> None:
+def test_a_link_to_a_board_is_copied_keeps_the_game_and_sets_no_best_score(go: Visitor) -> None:
     with go(permissions=["clipboard-read", "clipboard-write"]) as visit:
         visit.page.keyboard.press("n")  # a new game: the board of a first visit may be lost in a few moves
         for key in KEYS * 4:
@@ -100,7 +100,7 @@ def test_a_link_to_a_board_is_copied_costs_no_game_and_proves_no_score(go: Visit
         assert visit.text("play-best") == best
 
 
-def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
+def test_the_page_works_in_a_browser_that_stores_nothing(go: Visitor) -> None:
     blocked = """for (const name of ["localStorage", "sessionStorage"])
         Object.defineProperty(window, name, { get() { throw new DOMException("denied"); } });"""
     with go(token=None, before=lambda page: page.add_init_script(blocked)) as visit:
@@ -112,7 +112,7 @@ def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
         wait_for(lambda: number(visit, "play-moves") > 0)
 
 
-def test_a_board_by_address_gets_the_servers_hint_and_a_judge(go: Visitor, server: Server) -> None:
+def test_a_board_in_the_address_gets_a_hint_and_a_judges_opinion(go: Visitor, server: Server) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", server.rest_port)) as connection:
         connection.request(
             "GET", f"/move?board={MIDGAME}&model=swift", headers={"Authorization": f"Bearer {TOKEN}"}
@@ -141,7 +141,7 @@ def test_a_board_by_address_gets_the_servers_hint_and_a_judge(go: Visitor, serve
             assert seen == np.array(visit.board())[cells].tolist()
 
 
-def test_autoplay_plays_to_the_end_and_leads_to_why_the_game_was_lost(go: Visitor) -> None:
+def test_autoplay_plays_to_the_end_and_leads_to_the_study_of_the_lost_game(go: Visitor) -> None:
     with go("/?board=1212212112120000") as visit:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
@@ -173,7 +173,7 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
         assert number(visit, "play-moves") == 1
 
 
-def test_at_full_speed_the_views_leave_with_a_word_and_come_back(go: Visitor) -> None:
+def test_at_full_speed_the_views_are_hidden_with_a_message_and_return(go: Visitor) -> None:
     with go(f"/?board={MIDGAME}") as visit:
         answered: list[Route] = []
         held: list[Route] = []
@@ -232,7 +232,7 @@ def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
         assert not any(TOKEN in url or "wrong" in url for url in visit.requests)
 
 
-def test_models_are_followed_again_once_a_token_is_given(go: Visitor) -> None:
+def test_the_list_of_models_is_updated_again_once_a_token_is_given(go: Visitor) -> None:
     with go() as visit:
         set_speed(visit, "play", 0)
         visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
@@ -245,7 +245,7 @@ def test_models_are_followed_again_once_a_token_is_given(go: Visitor) -> None:
             field.press("Enter")
 
 
-def test_moves_on_a_thousand_boards_are_those_of_the_server(shared_visit: Visit, server: Server) -> None:
+def test_the_page_gets_the_servers_moves_on_a_thousand_boards(shared_visit: Visit, server: Server) -> None:
     boards = np.random.default_rng(18).integers(0, 12, (1000, 16), dtype=np.uint8)
     ask = """async ({model, boards}) => {
         const { Server } = await import("/page/js/ask/server.js");
@@ -294,7 +294,7 @@ def test_the_rules_of_the_page_are_those_of_the_game(shared_visit: Visit) -> Non
         assert [board[move]["legal"] for board in found] == legal_moves(boards)[:, move].tolist()
 
 
-def test_a_game_goes_on_after_a_connection_that_breaks_in_an_answer(go: Visitor) -> None:
+def test_a_game_continues_after_a_connection_breaks_within_an_answer(go: Visitor) -> None:
     broken: list[Route] = []
 
     with socket.create_server(("127.0.0.1", 0)) as listener, go() as visit:
@@ -324,7 +324,7 @@ def test_a_game_goes_on_after_a_connection_that_breaks_in_an_answer(go: Visitor)
         assert broken
 
 
-def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -> None:
+def test_the_page_waits_for_a_missing_server(go: Visitor, server: Server) -> None:
     with go() as visit:
         set_speed(visit, "play", 2)
         visit.page.keyboard.press("Space")
@@ -427,7 +427,7 @@ def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
         assert visit.run("document.activeElement.id") == "main"
 
 
-def test_with_reduced_motion_nothing_moves(go: Visitor) -> None:
+def test_nothing_is_animated_with_reduced_motion(go: Visitor) -> None:
     with go("/?board=0000000000000110", reduced_motion="reduce") as visit:
         visit.page.keyboard.press("ArrowLeft")
         assert visit.run("document.getAnimations().length") == 0

@@ -74,7 +74,7 @@ def test_an_exercise_is_learned_when_it_is_solved_twice_in_a_row(go: Visitor) ->
         expect(progress).to_contain_text("1 learned")
 
 
-def test_cells_are_edited_turned_and_mirrored_and_undo_takes_all_back(go: Visitor) -> None:
+def test_cells_can_be_edited_turned_and_mirrored_and_undo_restores_the_game(go: Visitor) -> None:
     with go("/?board=1200000000000000") as visit:
         visit.page.get_by_role("button", name="Edit").click()
         visit.page.locator("#edit-tile").select_option("11")

@@ -52,7 +52,7 @@ def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
         assert "disputed: others prefer another move" in each["legend"]
 
 
-def test_models_are_offered_by_strength(shared_visit: Visit) -> None:
+def test_models_are_listed_by_strength(shared_visit: Visit) -> None:
     models = """async (averages) => {
         const { Models } = await import("/page/js/ask/models.js");
         const { modelSelect } = await import("/page/js/advice/model_select.js");
@@ -105,7 +105,7 @@ def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(s
     assert "not finished" not in "\n".join(rated(shared_visit, [finished])).lower()
 
 
-def test_help_is_a_panel_of_one_screen(go: Visitor) -> None:
+def test_help_fits_on_one_screen(go: Visitor) -> None:
     with go("/?board=0112033447120a91") as visit:
         expect(visit.page.locator(".view")).to_have_count(8)
         for opener in ("How this page works", "More"):
@@ -119,7 +119,7 @@ def test_help_is_a_panel_of_one_screen(go: Visitor) -> None:
         assert visit.board()[15] == 1
 
 
-def test_a_cost_is_a_mistake_from_a_share_of_the_score_on_and_saturated_costs_are_not_figures(
+def test_a_cost_above_a_share_of_the_score_is_a_mistake_and_saturated_costs_are_lower_bounds(
     shared_visit: Visit,
 ) -> None:
     found = shared_visit.run(

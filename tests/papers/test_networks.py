@@ -39,7 +39,7 @@ def test_networks_count_the_published_number_of_weights(architecture: dict[str, 
 
 
 @pytest.mark.parametrize(("padding", "zeros"), [("left_above", (1, 0, 1, 0)), ("around", (1, 1, 1, 1))])
-def test_a_padded_cnn_is_that_of_ordinary_convolutions(
+def test_a_padded_cnn_equals_ordinary_convolutions(
     boards: Tensor, padding: str, zeros: tuple[int, int, int, int]
 ) -> None:
     network = build({"kind": "padded_cnn", "layers": 3, "channels": 7, "padding": padding, "exponents": 16})
@@ -94,7 +94,7 @@ def test_the_dropout_q_network_drops_only_in_training(boards: Tensor) -> None:
     torch.testing.assert_close(network(boards.float()), network(boards.float()))
 
 
-def test_boards_become_what_a_network_reads_and_answers_are_put_in_order() -> None:
+def test_boards_are_encoded_for_the_network_and_its_answers_put_into_our_order() -> None:
     boards = torch.arange(16).view(1, 16)
     network = build({"kind": "q_network", "form": "simple", "value_scale": 100})
     interface = interface_of(network)

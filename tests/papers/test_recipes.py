@@ -17,7 +17,7 @@ OPTIONS = {table: kind for trainer in TRAINERS.values() for table, kind in train
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
-def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
+def test_every_shipped_recipe_is_valid(file: Path) -> None:
     recipe = read_recipe(file, ("network", *OPTIONS))
     build(recipe.network())
     (table,) = recipe.tables.keys() - {"network"}
@@ -25,7 +25,7 @@ def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -> None:
+def test_every_key_is_printed_as_in_a_recipe_with_its_meaning(name: str) -> None:
     assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(TRAINERS[name]))
     printed = tomllib.loads("\n".join(keys_of(TRAINERS[name])))
     for table, kind in TRAINERS[name].tables.items():
@@ -45,7 +45,7 @@ def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning(name: str) -
         ("lazyzero", "[xyz]", f"unknown table [xyz]; choose from network, {', '.join(OPTIONS)}"),
     ],
 )
-def test_a_wrong_recipe_is_refused_with_the_wrong_key_before_anything_is_loaded(
+def test_a_wrong_recipe_is_refused_with_its_wrong_key_before_anything_is_loaded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str, message: str
 ) -> None:
     file = tmp_path / "mine.toml"

@@ -18,7 +18,7 @@ BOARDS = {
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_sixteen_moves_do_the_same_to_a_board_and_to_its_downgraded_one(name: str) -> None:
+def test_sixteen_moves_have_the_same_effect_on_a_board_and_its_downgraded_copy(name: str) -> None:
     random = np.random.default_rng(1)
     for _ in range(40):
         board = np.array(BOARDS[name], np.uint8)
@@ -39,7 +39,7 @@ def test_sixteen_moves_do_the_same_to_a_board_and_to_its_downgraded_one(name: st
             board[empty] = small[empty] = random.integers(1, 3)
 
 
-def test_only_boards_that_may_outgrow_64_bits_are_packed_as_smaller_ones() -> None:
+def test_only_boards_that_may_outgrow_64_bits_are_downgraded() -> None:
     boards = np.array([BOARDS["one 65536 alone"], [15, 14, *range(12), 0, 0], [15, *range(15)]], np.uint8)
     packed = unpack(pack_downgraded(boards, ahead=True))
     np.testing.assert_array_equal(packed[0], [15, *boards[0][1:]])

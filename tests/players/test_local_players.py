@@ -52,7 +52,7 @@ def test_a_move_depends_only_on_its_board(player: LocalPlayer, boards: NDArray[n
 
 
 @every_player
-def test_a_game_goes_on_beyond_65536(player: LocalPlayer) -> None:
+def test_a_game_continues_beyond_65536(player: LocalPlayer) -> None:
     boards = np.array([[17, 16, 9, 3, 8, 2, 1, 1] + [0] * 8, [16, 16] + [0] * 14], np.uint8)
     moves = player.next_moves(boards)
     assert rules.legal_moves(boards)[[0, 1], moves].all()
@@ -63,7 +63,9 @@ def test_a_game_goes_on_beyond_65536(player: LocalPlayer) -> None:
     [player for player in PLAYERS if isinstance(player, ValuePlayer)],
     ids=lambda player: player.name,
 )
-def test_only_illegal_moves_are_worth_minus_infinity(player: ValuePlayer, boards: NDArray[np.uint8]) -> None:
+def test_only_illegal_moves_have_the_value_minus_infinity(
+    player: ValuePlayer, boards: NDArray[np.uint8]
+) -> None:
     assert (np.isfinite(player.action_values(boards)) == rules.legal_moves(boards)).all()
 
 

@@ -67,7 +67,7 @@ def both(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
 
 
 @every_player
-def test_a_served_player_moves_as_the_player_itself(
+def test_a_served_player_makes_the_moves_of_the_player(
     name: str, folder: Path, boards: NDArray[np.uint8]
 ) -> None:
     boards = np.concatenate([boards, np.array([OPEN, BLOCK, NEARLY_OVER, LARGE], np.uint8)])
@@ -109,7 +109,7 @@ def test_a_served_player_that_is_stopped_finishes_no_search(name: str, folder: P
 
 
 @every_player
-def test_without_time_a_search_one_move_deep_is_finished(name: str, folder: Path) -> None:
+def test_a_search_one_move_deep_is_finished_even_without_time(name: str, folder: Path) -> None:
     _, search = both(name, folder)
     for limits in (Limits(0.0), Limits(0.0, deeper=True)):
         assert search.find(np.array([OPEN] * 20, np.uint8), limits).depth.tolist() == [1] * 20
@@ -117,7 +117,7 @@ def test_without_time_a_search_one_move_deep_is_finished(name: str, folder: Path
 
 @every_player
 @pytest.mark.parametrize("cores", [1, 2])
-def test_a_turn_that_ends_leaves_the_boards_that_it_has_not_begun(
+def test_a_turn_that_ends_leaves_boards_that_have_not_begun(
     name: str, cores: int, folder: Path, boards: NDArray[np.uint8]
 ) -> None:
     _, search = both(name, folder, cores)
@@ -137,7 +137,7 @@ def test_a_turn_that_ends_leaves_the_boards_that_it_has_not_begun(
 
 
 @pytest.mark.parametrize("name", ["expectimax", "ntuple", "perimeter"])
-def test_a_search_that_would_take_hours_ends_when_it_is_told_to(name: str, folder: Path) -> None:
+def test_a_search_that_would_take_hours_ends_when_stopped(name: str, folder: Path) -> None:
     _, search = both(name, folder)
     stop, begun = np.zeros(1, np.uint8), threading.Event()
     moves: list[int] = []
@@ -155,7 +155,7 @@ def test_a_search_that_would_take_hours_ends_when_it_is_told_to(name: str, folde
     assert len(moves) == 3
 
 
-def test_the_deepest_search_counts_that_the_time_suffices_for() -> None:
+def test_the_deepest_search_that_finishes_in_time_counts() -> None:
     search = HeuristicExpectimaxPlayer.served({"depth": 12, "cutoff": 0}, {}, 2)
     search.prepare()
     board = np.array([OPEN], np.uint8)
@@ -168,7 +168,7 @@ def test_the_deepest_search_counts_that_the_time_suffices_for() -> None:
     np.testing.assert_array_equal(found.values, same.values)
 
 
-def test_time_may_lead_deeper_than_the_options_but_not_deeper_than_they_may_say() -> None:
+def test_a_time_limit_can_exceed_the_depth_option_but_not_its_maximum() -> None:
     search = HeuristicExpectimaxPlayer.served({"depth": 2, "cutoff": 0.05}, {}, 2)
     board = np.array([NEARLY_OVER], np.uint8)
     assert search.find(board, Limits(HOURS)).depth.tolist() == [2]
@@ -195,7 +195,7 @@ def test_time_may_lead_deeper_than_the_options_but_not_deeper_than_they_may_say(
         (PerimeterPlayer, {"tables": "/etc"}, "perimeter has no option tables (choose from depth)"),
     ],
 )
-def test_an_option_that_is_wrong_is_one_line(
+def test_a_wrong_option_gives_a_one_line_error(
     kind: type[PerimeterPlayer], options: dict[str, Option], message: str, folder: Path
 ) -> None:
     files = files_of(PerimeterPlayer(folder / "tables")) if kind is PerimeterPlayer else {}
@@ -204,7 +204,7 @@ def test_an_option_that_is_wrong_is_one_line(
     assert str(refusal.value) == message
 
 
-def test_a_network_that_is_wrong_is_one_line(folder: Path) -> None:
+def test_a_wrong_network_gives_a_one_line_error(folder: Path) -> None:
     files = files_of(NTuplePlayer(folder / "network"))
     for name, content, message in (
         ("values.npy", files["values.npy"][:100], "values.npy: damaged, or not an array of numbers"),

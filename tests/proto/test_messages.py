@@ -20,19 +20,21 @@ COUNTS = st.integers(1, 50)
 
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.int8, n, elements=st.integers(-1, 3))))
-def test_moves_survive_the_wire(moves: NDArray[np.int8]) -> None:
+def test_moves_are_decoded_as_they_were_encoded(moves: NDArray[np.int8]) -> None:
     np.testing.assert_array_equal(MOVES.read(moves.tobytes(), len(moves)), moves)
 
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.float32, (n, 4), elements=st.floats(0, 1, width=32))))
-def test_probabilities_survive_the_wire_from_any_byte_order(probabilities: NDArray[np.float32]) -> None:
+def test_probabilities_of_any_byte_order_are_decoded_as_they_were_encoded(
+    probabilities: NDArray[np.float32],
+) -> None:
     for order in "<>":
         packed = PROBABILITIES.write(probabilities.astype(f"{order}f4"))
         np.testing.assert_array_equal(PROBABILITIES.read(packed, len(probabilities)), probabilities)
 
 
 @given(COUNTS.flatmap(lambda n: arrays.arrays(np.uint8, (n, 4))))
-def test_votes_survive_the_wire(votes: NDArray[np.uint8]) -> None:
+def test_votes_are_decoded_as_they_were_encoded(votes: NDArray[np.uint8]) -> None:
     np.testing.assert_array_equal(VOTES.read(votes.tobytes(), len(votes)), votes)
 
 

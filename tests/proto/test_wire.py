@@ -10,7 +10,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, MAX_UNKNOWN_BYTES, parse
 
 
-def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -> None:
+def test_a_message_within_the_limits_is_parsed_even_with_large_tensors() -> None:
     tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[2**40, 16])
     tensor.parameters["a"].double_param = 1.5
     request = oip.ModelInferRequest(
@@ -49,7 +49,7 @@ def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Mes
         parse(type(message), message.SerializeToString())
 
 
-def test_a_field_that_is_not_known_may_be_short_and_may_not_be_long() -> None:
+def test_an_unknown_field_may_be_short_but_not_long() -> None:
     message = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
     start = b"\x9a\x06"  # field 99, of bytes
     short = start + b"\x80\x08" + bytes(MAX_UNKNOWN_BYTES)
@@ -75,7 +75,7 @@ def test_unknown_fields_cannot_hide_in_a_group() -> None:
         b"\x09\x00",  # half of a fixed number
     ],
 )
-def test_malformed_bytes_are_a_decode_error_and_not_a_broken_limit(end: bytes) -> None:
+def test_malformed_bytes_are_a_decode_error_and_not_an_exceeded_limit(end: bytes) -> None:
     filling = pb.NextMovesRequest(boards=bytes(1000)).SerializeToString()
     for message in (end, filling + end):
         with pytest.raises(DecodeError):

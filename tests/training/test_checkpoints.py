@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "net"
 
 
-def test_a_checkpoint_comes_back_as_it_was_saved(folder: Path) -> None:
+def test_a_checkpoint_is_loaded_as_it_was_saved(folder: Path) -> None:
     torch.manual_seed(0)
     saved = build(ARCHITECTURE).state_dict()
     loaded = checkpoints.load(folder)
@@ -36,7 +36,7 @@ def test_a_checkpoint_comes_back_as_it_was_saved(folder: Path) -> None:
     assert [file.name for file in folder.iterdir() if file.name.endswith(".partial")] == []
 
 
-def test_weights_in_float16_take_half_the_space_and_come_back_rounded(folder: Path, tmp_path: Path) -> None:
+def test_weights_in_float16_take_half_the_space_and_are_loaded_rounded(folder: Path, tmp_path: Path) -> None:
     network = checkpoints.load(folder).network
     checkpoints.save(tmp_path / "half", network, ARCHITECTURE, {}, float16=True)
     loaded = checkpoints.load(tmp_path / "half").network.state_dict()
@@ -46,7 +46,7 @@ def test_weights_in_float16_take_half_the_space_and_come_back_rounded(folder: Pa
     assert {weight.element_size() for weight in stored} == {2}
 
 
-def test_a_weight_that_float16_cannot_hold_is_named_and_the_checkpoint_before_stays(folder: Path) -> None:
+def test_a_weight_too_large_for_float16_is_named_and_the_old_checkpoint_stays(folder: Path) -> None:
     before = checkpoints.load(folder)
     name, weight = next(iter(before.network.named_parameters()))
     weight.data.view(-1)[0] = 70_000
@@ -105,7 +105,7 @@ def test_weights_that_would_run_code_are_refused(folder: Path, capsys: pytest.Ca
     assert "ran code" not in capsys.readouterr().out
 
 
-def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
+def test_weights_that_are_not_numbers_are_refused(folder: Path) -> None:
     network = checkpoints.load(folder).network
     next(network.parameters()).data.view(-1)[0] = torch.nan
     checkpoints.save(folder, network, ARCHITECTURE, {})
@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_description_is_named(folder: Path, text: str) -> N
         checkpoints.load(folder)
 
 
-def test_a_missing_checkpoint_is_named_with_what_was_probably_meant(folder: Path, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_checkpoint_suggests_the_probable_one(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"^there is no {folder}s; did you mean {folder}\\?$"):
         checkpoints.load(folder.with_name(f"{folder.name}s"))
     with pytest.raises(CheckpointError, match="is not a checkpoint"):

@@ -95,7 +95,7 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
     assert (again.returncode, "already exists" in again.stderr) == (1, True)
 
 
-def test_threads_that_wait_for_others_leave_their_core(tmp_path: Path) -> None:
+def test_waiting_threads_do_not_spin(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     command = [sys.executable, "-m", "octofold_training.cli", "student", "nowhere.toml"]
     shown = environment | {"OMP_DISPLAY_ENV": "true"}  # OpenMP prints this when it is loaded
@@ -116,7 +116,7 @@ def test_threads_that_wait_for_others_leave_their_core(tmp_path: Path) -> None:
         (OptionError("depth must be at least 1"), 1, "octofold-train: depth must be at least 1"),
     ],
 )
-def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
+def test_errors_before_the_recipe_is_read_are_one_line(
     raised: BaseException,
     code: int,
     line: str,
@@ -126,7 +126,7 @@ def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
     assert capsys.readouterr().err.strip() == line
 
 
-def test_memory_that_torch_does_not_get_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lack_of_memory_in_torch_gives_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError) as refused:
         torch.empty(2**50)
     for error in (refused.value, torch.OutOfMemoryError("no more is free")):
@@ -138,7 +138,7 @@ def test_memory_that_torch_does_not_get_is_one_line(capsys: pytest.CaptureFixtur
     "bug",
     [RuntimeError("shapes differ"), IllegalMoveError("up", 0)],
 )
-def test_a_bug_shows_its_place(bug: Exception) -> None:
+def test_a_bug_shows_its_traceback(bug: Exception) -> None:
     with pytest.raises(type(bug)) as raised:
         _command_that_raises(bug)
     assert raised.value is bug
@@ -152,7 +152,7 @@ def _command_that_raises(raised: BaseException) -> int:
     return run_program("octofold-train", "", [command], {}, ["fail"])
 
 
-def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:
+def test_a_run_draws_a_progress_bar_on_a_terminal_and_ctrl_c_keeps_the_run(tmp_path: Path) -> None:
     recipe = tmp_path / "small.toml"
     recipe.write_text(ENDLESS["teacher"])
     state = tmp_path / "state"

@@ -41,7 +41,7 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
     assert not (tmp_path / "tables").exists()
 
 
-def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_terminal(tmp_path: Path) -> None:
+def test_results_go_to_standard_output_even_if_the_progress_bar_is_on_a_terminal(tmp_path: Path) -> None:
     described(tmp_path / "tables" / "five-32")  # slow, and one table is enough
     program = OCTOFOLD.with_name("octofold-train")
     command = f"{program} endgame --five 32 --six 32 --out {tmp_path}/tables > {tmp_path}/made"

@@ -29,13 +29,13 @@ def _recipe(folder: Path, text: str) -> Path:
     return file
 
 
-def test_a_recipe_is_named_after_its_file_and_fills_what_it_leaves_out(tmp_path: Path) -> None:
+def test_a_recipe_has_the_name_of_its_file_and_defaults_for_missing_keys(tmp_path: Path) -> None:
     recipe = read_recipe(_recipe(tmp_path, NETWORK + "[distil]\npositions = 5e6\nbatch_size = 64\n"), TABLES)
     assert recipe.name == "mine"
     assert recipe.options("distil", DistilOptions) == DistilOptions(positions=5e6, batch_size=64)
 
 
-def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
+def test_lists_become_the_tuples_of_the_options(tmp_path: Path) -> None:
     recipe = read_recipe(_recipe(tmp_path, "[ntuple]\ntuples = [[0, 1, 2], [4, 5, 6]]\n"), TABLES)
     assert recipe.options("ntuple", NTupleOptions).tuples == ((0, 1, 2), (4, 5, 6))
 
@@ -90,7 +90,7 @@ def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
-def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
+def test_every_shipped_recipe_is_valid(file: Path) -> None:
     recipe = read_recipe(file, TABLES)
     for trainer in TRAINERS.values():
         for table in trainer.tables.keys() & recipe.tables:
@@ -118,7 +118,7 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_every_key_is_printed_as_a_recipe_takes_it_with_its_meaning() -> None:
+def test_every_key_is_printed_as_in_a_recipe_with_its_meaning() -> None:
     for trainer in TRAINERS.values():
         assert all(re.search(r"# \S|^\s*\[\w+\]$", line) for line in keys_of(trainer))
         printed = tomllib.loads("\n".join(keys_of(trainer)))

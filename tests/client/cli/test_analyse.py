@@ -28,7 +28,7 @@ def analysis_of(folder: Path) -> dict[str, Any]:
     return analysis
 
 
-def test_analyse_without_a_judge_says_where_games_end_and_how_to_name_one(folder: Path) -> None:
+def test_analyse_without_a_judge_shows_where_games_end_and_how_to_name_a_judge(folder: Path) -> None:
     done = analyse(folder, "--last", "10")
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: the last 10 moves of 40 games, seed 7**\n")
@@ -44,7 +44,7 @@ def test_analyse_without_a_judge_says_where_games_end_and_how_to_name_one(folder
     assert (folder / "analysis.md").read_text().startswith("**greedy version 1")
 
 
-def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folder: Path) -> None:
+def test_a_judge_finds_the_costliest_moves_and_the_report_links_to_them(folder: Path) -> None:
     done = analyse(folder, "--judge", "expectimax:depth=2", "--costliest", "2", "--last", "12")
     assert done.returncode == 0, done
     analysis = analysis_of(folder)

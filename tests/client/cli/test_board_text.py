@@ -8,11 +8,11 @@ BOARD = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
 ROWS = [BOARD[start : start + 4] for start in range(0, 16, 4)]
 
 
-def test_tiles_are_turned_into_exponents() -> None:
+def test_tiles_become_exponents() -> None:
     assert parse_board(" ".join(str(1 << cell if cell else 0) for cell in BOARD), tiles=True) == BOARD
 
 
-def test_no_lines_are_no_boards() -> None:
+def test_empty_input_has_no_boards() -> None:
     assert parse_lines([]).shape == (0, 16)
 
 
@@ -64,6 +64,6 @@ def test_four_rows_of_four_are_a_board(text: str) -> None:
         ),
     ],
 )
-def test_rows_that_are_no_board_are_named(lines: list[str], message: str) -> None:
+def test_rows_that_do_not_form_a_board_are_named(lines: list[str], message: str) -> None:
     with pytest.raises(BoardTextError, match=message):
         parse_lines(lines)

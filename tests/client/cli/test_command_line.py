@@ -59,7 +59,7 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
     assert rest == [first, second] * 2999
 
 
-def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: str, tmp_path: Path) -> None:
+def test_an_evaluation_prints_the_table_and_the_paths_of_its_files(target: str, tmp_path: Path) -> None:
     done = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
     assert done.returncode == 0, done
     assert done.stdout.startswith("**small version 1: 4 games, seed 9**\n")
@@ -73,7 +73,7 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
     assert "An earlier run played all games." in again.stdout
 
 
-def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
+def test_a_dead_address_of_a_list_is_named_and_the_others_answer(
     target: str, nobody: str, tmp_path: Path
 ) -> None:
     move = ("move", *CORNER.split(), "--target")
@@ -91,7 +91,7 @@ def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
     )
 
 
-def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_error_message(target: str, tmp_path: Path) -> None:
     boards, errors = tmp_path / "boards", tmp_path / "errors"
     boards.write_text(f"{CORNER}\n" * 5000)
     reader, writer = os.pipe()

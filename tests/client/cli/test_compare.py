@@ -62,7 +62,7 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     assert "| average score |" in done.stdout
 
 
-def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
+def test_wrong_folders_and_mixed_pairs_are_refused_by_name(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -87,7 +87,7 @@ def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: st
     assert again.stdout == done.stdout
 
 
-def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str, tmp_path: Path) -> None:
+def test_equal_models_play_exactly_up_to_the_limit(two_models: str, tmp_path: Path) -> None:
     options = ["--target", two_models, "--until-decided", "--limit", "130", "--out", "out"]
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 3, done
@@ -104,7 +104,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
         (["greedy"], [], 2, "octofold compare: there must be 2 to 50 sides, such as A B or A "),
     ],
 )
-def test_sides_without_a_cap_that_are_the_same_or_too_few(
+def test_equal_players_a_missing_cap_and_too_few_players_are_reported(
     games: Path, worse_games: Path, sides: list[str], options: list[str], code: int, said: str
 ) -> None:
     for name, folder in (("greedy", games), ("again", games), ("timid", worse_games)):
@@ -131,7 +131,7 @@ def made_up(folder: Path, name: str, scores: Sequence[int], seed: int = 1) -> Pa
     return folder
 
 
-def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_percent_worse(
+def test_a_player_that_scores_nothing_in_1_percent_of_games_is_not_at_most_half_a_percent_worse(
     tmp_path: Path,
 ) -> None:
     random = np.random.default_rng(1)
@@ -167,14 +167,14 @@ def test_a_league_shows_the_games_that_it_compares_and_no_others(
     assert "<td>20</td>" in text
 
 
-def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
+def test_the_exit_code_says_that_a_player_is_no_worse(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out", "--limit", "225"]
     same = compare("one", "other", "--no-worse-than", "20%", *options)
     assert same.returncode == 0, same
     assert "other version 1 is at most 20% worse than one version 1. On average, " in same.stdout
 
 
-def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
+def test_the_exit_code_says_that_a_player_is_worse(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out"]
     worse = compare("one", "short", "--no-worse-than", "20%", *options)
     assert worse.returncode == 4, worse
@@ -183,7 +183,7 @@ def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
     assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (4, False)
 
 
-def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
+def test_a_limit_that_cannot_suffice_is_reported_before_the_games(two_models: str) -> None:
     options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done
@@ -192,7 +192,9 @@ def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -
     )
 
 
-def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:
+def test_models_of_a_repository_are_compared_on_a_server_that_the_command_starts(
+    repository: Path, tmp_path: Path
+) -> None:
     options = ["--games", "4", "--parallel", "4", "--out", "out"]
     done = compare("small", "--player", "random", "--models", repository, *options)
     assert done.returncode == 0, done
@@ -200,7 +202,7 @@ def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path,
     assert failure("compare", "small", "two", "--models", tmp_path / "no").startswith("there is no ")
 
 
-def test_a_comparison_names_the_values_by_which_it_took_out_luck(
+def test_a_comparison_names_the_values_that_removed_luck(
     games: Path, worse_games: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOFOLD_MODELS", str(newest("ntuple").parents[1]))

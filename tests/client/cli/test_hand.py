@@ -71,7 +71,7 @@ def test_the_same_command_continues_the_unfinished_game(tmp_path: Path, open_scr
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-D"])
-def test_however_a_game_by_hand_ends_it_is_kept_and_the_terminal_is_as_before(
+def test_a_game_by_hand_is_kept_and_the_terminal_restored_however_it_ends(
     how: str, tmp_path: Path, open_screen: OpenScreen
 ) -> None:
     screen = open_screen("--out", tmp_path)
@@ -110,7 +110,7 @@ def test_ctrl_z_goes_back_to_the_shell_and_fg_to_the_game(tmp_path: Path) -> Non
     screen.close()
 
 
-def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScreen) -> None:
+def test_a_killed_program_keeps_the_game(tmp_path: Path, open_screen: OpenScreen) -> None:
     screen = open_screen("--out", tmp_path)
     screen.shows("game 0, move 0")
     screen.type("hjkl")
@@ -132,6 +132,6 @@ def test_a_served_model_gives_probabilities_and_votes(
     screen.shows(r"small version 1 (agrees with|prefers) [↑→↓←] (up|right|down|left) \d+\.\d% \d/8")
 
 
-def test_a_game_by_hand_without_a_terminal_says_why(tmp_path: Path) -> None:
+def test_a_game_by_hand_without_a_terminal_is_refused(tmp_path: Path) -> None:
     done = octofold("hand", "--out", tmp_path)
     assert (done.returncode, done.stderr) == (1, "octofold: hand needs a terminal\n")

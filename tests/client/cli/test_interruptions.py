@@ -38,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         command.close()
 
 
-def test_after_ctrl_c_an_evaluation_goes_on_move_by_move_and_ends_with_the_same_games(
+def test_after_ctrl_c_an_evaluation_continues_at_the_last_move_and_ends_with_the_same_games(
     start: Start, brief_target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     process = start("evaluate", *ENDLESS, "--target", brief_target, "--out", "out")
@@ -68,7 +68,7 @@ def test_after_ctrl_c_an_evaluation_goes_on_move_by_move_and_ends_with_the_same_
     assert not (tmp_path / "out" / "unfinished.replay").exists()
 
 
-def test_a_client_that_is_killed_goes_on_with_the_games_that_it_last_saved(
+def test_a_killed_client_continues_with_the_last_saved_games(
     start: Start, brief_target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     process = start("evaluate", *ENDLESS, "--target", brief_target, "--out", "out")
@@ -104,7 +104,7 @@ def test_an_evaluation_waits_for_a_server_that_restarts(
     assert replays_of(tmp_path / "out") == uninterrupted
 
 
-def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, brief_repository: Path, tmp_path: Path) -> None:
+def test_ctrl_c_works_while_a_server_hangs(start: Start, brief_repository: Path, tmp_path: Path) -> None:
     with served(brief_repository) as server:
         process = start("evaluate", *ENDLESS, "--target", server.target, "--out", "out")
         wait_for_games(tmp_path / "out", process)
@@ -128,7 +128,7 @@ def server_of(process: Command) -> psutil.Process:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_other_signals_end_an_evaluation_and_finished_games_are_kept(
+def test_other_signals_end_an_evaluation_and_keep_finished_games(
     start: Start, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     process = start("evaluate", *ENDLESS, "--player", "random", "--out", "out")
@@ -140,7 +140,7 @@ def test_other_signals_end_an_evaluation_and_finished_games_are_kept(
     assert "Traceback" not in errors
 
 
-def test_play_shows_the_last_words_of_a_server_that_dies(
+def test_play_shows_the_last_log_lines_of_a_server_that_dies(
     start: Start, brief_repository: Path, tmp_path: Path
 ) -> None:
     process = start("play", *ENDLESS, "--models", str(brief_repository), "--out", "out", "--patience", "1")
@@ -153,7 +153,7 @@ def test_play_shows_the_last_words_of_a_server_that_dies(
     assert "Traceback" not in errors
 
 
-def test_signals_wait_for_the_next_check_however_many_come() -> None:
+def test_any_number_of_signals_waits_for_the_next_check() -> None:
     interrupts = DeferredInterrupts()
     interrupts.__enter__()
     interrupts.check()
@@ -166,7 +166,7 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(
+def test_the_server_of_a_command_ends_with_it_even_if_the_command_is_killed(
     start: Start, brief_repository: Path, tmp_path: Path
 ) -> None:
     process = start("play", "--models", str(brief_repository), "--games", "1000000", "--seed", "1")

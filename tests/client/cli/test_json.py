@@ -31,7 +31,7 @@ def printed(*arguments: str | Path, folder: Path, stdin: str = "") -> dict[str, 
     return content
 
 
-def test_a_move_is_an_object_and_so_are_the_moves_of_a_file(target: str, tmp_path: Path) -> None:
+def test_moves_for_a_board_and_for_a_file_are_json_objects(target: str, tmp_path: Path) -> None:
     one = printed("move", CORNER, "--target", target, folder=tmp_path)
     with Client(target) as client:
         answer = client.next_move([int(cell) for cell in CORNER.split()])
@@ -76,7 +76,7 @@ def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_pat
         assert word in failure(*arguments, "--json", folder=tmp_path)
 
 
-def test_logs_and_a_load_test_are_objects(target: str, tmp_path: Path) -> None:
+def test_logs_and_load_tests_are_json_objects(target: str, tmp_path: Path) -> None:
     played = printed("evaluate", "--logs", "--player", "random", "--games", "2", folder=tmp_path)
     assert [(tmp_path / each["file"]).exists() for each in played["evaluations"][0]["logs"]] == [True]
     options = ("--target", target, "--concurrency", "1", "--windows", "1", "--window", "50ms")

@@ -55,7 +55,7 @@ def described_fields() -> set[str]:
     }
 
 
-def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, tmp_path: Path) -> None:
+def test_a_closed_loop_prints_a_line_per_step_and_writes_the_result(target: str, tmp_path: Path) -> None:
     arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
@@ -86,7 +86,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_the_result(target: str, t
     assert described_fields() == {*result, *result["steps"][0]} - {"concurrency"}
 
 
-def test_the_command_prints_and_writes_that_no_rate_keeps_the_limit(target: str, tmp_path: Path) -> None:
+def test_the_output_and_the_file_say_that_no_rate_keeps_the_limit(target: str, tmp_path: Path) -> None:
     arguments = ("--slo", "p50=1us", "--window", "50ms", "--windows", "1", "--out", "out")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
@@ -131,7 +131,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_p
     wait_for(lambda: is_gone(process.pid))
 
 
-def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_rest(
+def test_the_death_of_the_server_ends_the_test_with_the_last_error_and_keeps_finished_steps(
     repository: Path, tmp_path: Path
 ) -> None:
     with served(repository) as server:
@@ -149,7 +149,7 @@ def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_re
     assert "| 1 caller " in output
 
 
-def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
+def test_several_processes_send_the_rate_to_a_server_that_requires_a_token(
     repository: Path, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -203,7 +203,7 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
         ),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_answered_with_what_and_where(
+def test_the_error_for_an_invalid_flag_names_the_value_and_the_flag(
     parse: Callable[[str], object], text: str, message: str
 ) -> None:
     with pytest.raises(WrongValue) as failed:

@@ -26,7 +26,7 @@ def test_octofold_alone_prints_the_help_and_lists_every_subcommand(tmp_path: Pat
         ("compare", "results/oen", "results/two"),
     ],
 )
-def test_a_mistyped_folder_is_named_with_the_one_that_is_there(
+def test_the_error_for_a_mistyped_folder_suggests_the_existing_one(
     arguments: tuple[str, ...], games: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "results").mkdir()
@@ -68,7 +68,7 @@ def test_an_error_is_one_line_and_nothing_is_written(
     assert sorted([*tmp_path.rglob("*"), *games.iterdir()]) == before
 
 
-def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(target: str) -> None:
+def test_the_readmes_file_of_boards_exists_and_gets_moves(target: str) -> None:
     command = re.search(r"octofold move < (\S+)", (ROOT / "README.md").read_text())
     assert command is not None
     boards = (ROOT / command[1]).read_text()
@@ -78,5 +78,5 @@ def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(t
 
 
 @pytest.mark.parametrize("name", ["/../../etc/x", "a/b", "a\\b", "a\nb", "a b"])
-def test_the_name_that_a_server_gives_a_model_makes_no_path(name: str) -> None:
+def test_a_model_name_from_a_server_cannot_form_a_path(name: str) -> None:
     assert re.fullmatch(r"[\w.-]+", name_in_folder(name))

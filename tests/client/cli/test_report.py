@@ -31,7 +31,7 @@ def result_of(folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
+def test_luck_is_removed_with_the_named_values(folder: Path) -> None:
     values = f"ntuple:{newest('ntuple')}"
     done = report(folder, "--luck", values, "--html")
     assert done.returncode == 0, done
@@ -52,7 +52,7 @@ def test_luck_is_taken_out_by_the_values_that_are_named(folder: Path) -> None:
     )
 
 
-def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:
+def test_a_report_from_replays_alone_has_every_figure_of_the_games(folder: Path) -> None:
     done = report(folder)
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: 40 games, seed 7**\n")
@@ -70,7 +70,7 @@ def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> N
     assert (result["schema"], result["run"], result["card"]) == (4, None, None)
 
 
-def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
+def test_the_documentation_lists_exactly_the_fields(folder: Path) -> None:
     report(folder)
     result = result_of(folder)
     text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
@@ -84,7 +84,7 @@ def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
     assert described == {*result, *result["statistics"], *run}
 
 
-def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Path) -> None:
+def test_requested_pictures_are_drawn_and_named_in_the_markdown(folder: Path) -> None:
     done = report(folder, "--plots")
     assert done.returncode == 0, done
     pictures = sorted(path.name for path in folder.glob("*.png"))
@@ -108,9 +108,7 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
     ],
 )
-def test_a_result_that_cannot_be_read_is_named_and_left_alone(
-    folder: Path, result: str, message: str
-) -> None:
+def test_an_unreadable_result_is_named_and_not_changed(folder: Path, result: str, message: str) -> None:
     (folder / "result.json").write_text(result)
     line = failure("report", folder)
     assert line.startswith(str(folder / "result.json"))
@@ -127,7 +125,7 @@ def test_a_result_that_cannot_be_read_is_named_and_left_alone(
     ],
 )
 @pytest.mark.parametrize("command", ["report", "analyse"])
-def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
+def test_games_that_do_not_belong_to_an_evaluation_are_named_and_not_counted(
     folder: Path, command: str, change: dict[str, Any], said: str
 ) -> None:
     first = next(episode for episode in read_replays(folder / "games.replay") if episode.game == 0)

@@ -29,7 +29,7 @@ def begun(folder: Path, *targets: ServerProcess | str, patience: int = 10) -> It
         command.close()
 
 
-def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_dies(
+def test_two_servers_play_the_games_of_one_even_if_one_of_them_dies(
     brief_target: str, second: ServerProcess, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     both = f"{second.target},{brief_target}"
@@ -49,7 +49,7 @@ def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_
 
 
 @pytest.mark.parametrize("how", ["restart", "reload", "one of two"])
-def test_other_files_of_the_same_version_end_an_evaluation_and_the_same_files_go_on_with_it(
+def test_other_files_of_the_same_version_end_an_evaluation_which_continues_with_the_same_files(
     how: str, small_model: bytes, brief_target: str, port: int, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     models = tmp_path / "models"
@@ -76,7 +76,7 @@ def test_other_files_of_the_same_version_end_an_evaluation_and_the_same_files_go
     assert first_games(tmp_path / "out") == uninterrupted
 
 
-def test_several_models_are_played_one_after_the_other_into_folders_of_their_own(
+def test_several_models_are_evaluated_in_turn_into_separate_folders(
     publish_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     publish_model(tmp_path / "models", name="one", largest_exponent=3)

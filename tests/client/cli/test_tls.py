@@ -39,7 +39,7 @@ def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_p
     )
 
 
-def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_address(
+def test_a_wrong_certificate_is_reported_although_another_address_of_the_host_refuses(
     tls_port: int, certificate: Path
 ) -> None:
     refused = Unavailable("no octofold server answers: Connection refused")  # gRPC's message for `localhost`
@@ -53,19 +53,21 @@ def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_addres
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_plaintext_client_of_a_tls_server_hears_of_tls(tls_port: int, host: str) -> None:
+def test_a_plaintext_client_of_a_tls_server_is_told_to_use_tls(tls_port: int, host: str) -> None:
     assert failure("models", "--target", f"{host}:{tls_port}") == (
         f"{host}:{tls_port} uses TLS: use --tls, or --tls-ca FILE if the system does not trust its CA"
     )
 
 
-def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) -> None:
+def test_a_tls_client_of_a_plaintext_server_is_told_that_it_has_no_tls(target: str) -> None:
     assert failure("models", "--target", target, "--tls") == (
         f"{target} does not use TLS (leave out --tls and its files)"
     )
 
 
-def test_each_address_of_a_list_is_held_to_its_own_certificate(tls_port: int, certificate: Path) -> None:
+def test_each_address_of_a_list_is_checked_against_its_own_certificate(
+    tls_port: int, certificate: Path
+) -> None:
     right, wrong = f"127.0.0.1:{tls_port}", f"localhost:{tls_port}"
     done = octofold("models", "--target", f"{wrong},{right}", "--tls-ca", certificate)
     assert done.returncode == 0, done

@@ -34,7 +34,7 @@ def rewrite(games: Path, tmp_path: Path) -> Callable[[Edit], Path]:
     return rewrite
 
 
-def test_true_games_are_said_to_be_true(games: Path) -> None:
+def test_correct_games_are_reported_as_correct(games: Path) -> None:
     done = verify(games / "games.replay", games)
     assert (done.returncode, done.stderr) == (0, "")
     line, again = done.stdout.splitlines()
@@ -43,7 +43,7 @@ def test_true_games_are_said_to_be_true(games: Path) -> None:
     assert line.endswith(" moves: all moves, new tiles, scores and final boards are correct")
 
 
-def test_unfinished_games_of_a_folder_are_checked_as_far_as_they_go(games: Path, tmp_path: Path) -> None:
+def test_the_moves_of_unfinished_games_are_checked(games: Path, tmp_path: Path) -> None:
     shutil.copy(games / "games.replay", tmp_path)
     begun = Episodes(7, range(3))
     for _ in range(20):
@@ -68,7 +68,7 @@ def test_unfinished_games_of_a_folder_are_checked_as_far_as_they_go(games: Path,
         (lambda game: replace(game, moves=game.moves + bytes(1 << 20)), "has an illegal move"),
     ],
 )
-def test_an_edited_game_is_named_with_its_place(
+def test_an_edited_game_is_named_with_its_move(
     rewrite: Callable[[Edit], Path], edit: Edit, message: str
 ) -> None:
     edited = rewrite(edit)
@@ -82,9 +82,7 @@ def test_an_edited_game_is_named_with_its_place(
     assert verdict == f"octofold: 1 of 40 games in {edited} is wrong"
 
 
-def test_a_truncated_file_is_named_and_the_others_are_looked_at_all_the_same(
-    games: Path, tmp_path: Path
-) -> None:
+def test_a_truncated_file_is_named_and_the_others_are_still_checked(games: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.replay"
     cut.write_bytes((games / "games.replay").read_bytes()[:-5])
     done = verify(cut, tmp_path / "missing", games)

@@ -33,7 +33,7 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
     assert [adviser.advise(board).choice for board in boards] == moves.tolist()
 
 
-def test_a_player_of_the_flag_gives_values_in_its_unit_and_judges_a_move() -> None:
+def test_a_local_player_gives_values_in_its_unit_and_judges_a_move() -> None:
     board = np.array([0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 1, 1, 6, 7], np.uint8)
     with ExitStack() as stack:
         ask = JudgeFlags(judge="minimax:depth=1").adviser_of(stack)
@@ -56,7 +56,7 @@ class Views:
 
 
 @pytest.mark.parametrize("rule", ["vote", "mean"])
-def test_the_votes_of_views_are_told_where_they_decide(rule: Rule) -> None:
+def test_votes_of_views_are_shown_where_they_decide(rule: Rule) -> None:
     card = Card(format=1, name="net", version=1, largest_exponent=15, decision_rule=rule, symmetries=8)
     served = ServedModel("net", ModelVersion("1", "ready", "", "", card))
     board = np.array([0, 1, 0, 2] * 4, np.uint8)

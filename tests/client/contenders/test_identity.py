@@ -40,7 +40,7 @@ class Biased:
     name: str = "biased"
 
 
-def test_players_that_are_made_alike_have_the_same_digest() -> None:
+def test_players_with_equal_options_have_the_same_digest() -> None:
     assert source_digest(Preferring([0, 1, 2, 3])) == source_digest(Preferring([0, 1, 2, 3])) is not None
     assert source_digest(Biased(0.1)) == source_digest(Biased()) is not None
     assert source_digest(Preferring({"b": 1, "a": 2})) == source_digest(Preferring({"a": 2, "b": 1}))
@@ -56,7 +56,7 @@ def test_players_that_are_made_alike_have_the_same_digest() -> None:
         (Preferring(1), Preferring(1.0)),
     ],
 )
-def test_another_option_or_class_is_another_digest(one: object, other: object) -> None:
+def test_another_option_or_class_changes_the_digest(one: object, other: object) -> None:
     assert None not in (source_digest(one), source_digest(other))
     assert source_digest(one) != source_digest(other)
 

@@ -39,7 +39,7 @@ def result_of(folder: Path) -> dict[str, Any]:
         ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/3?"),
     ],
 )
-def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: str) -> None:
+def test_a_wrong_player_spec_is_refused_with_the_valid_choices(spec: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=re.escape(message).replace(r"\.\*", ".*")):
         local_player(spec)
 
@@ -53,7 +53,7 @@ def install_mine(folder: Path, source: str) -> None:
     (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
 
 
-def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_package_can_register_players(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_mine(
         tmp_path,
         "from dataclasses import dataclass\n"
@@ -66,7 +66,7 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
     assert vars(contender.player) == {"level": 7, "name": "mine", "deep": True}
 
 
-def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
+def test_results_name_the_options_of_a_player_that_does_not_report_them(tmp_path: Path) -> None:
     """The folder, the name and the result differ between bias=0.9 and bias=0.1."""
     install_mine(
         tmp_path,
@@ -98,7 +98,7 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     assert same.stderr.startswith("5 games already finished in earlier runs")
 
 
-def test_without_its_packages_a_player_or_command_says_what_to_install(games: Path, tmp_path: Path) -> None:
+def test_a_player_or_command_without_its_packages_says_what_to_install(games: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from octofold_client.cli import main\n"
         "for typed in sys.argv[1:]:\n"
@@ -118,7 +118,7 @@ def test_without_its_packages_a_player_or_command_says_what_to_install(games: Pa
         assert f"[{extra}]" in said
 
 
-def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -> None:
+def test_an_evaluation_of_a_local_player_is_like_any_other(tmp_path: Path) -> None:
     spec = ("--player", "random:seed=4", "--seed", "5")
     done = octofold("evaluate", *spec, "--games", "12", folder=tmp_path)
     assert done.returncode == 0, done
@@ -141,7 +141,7 @@ MANY_BOARDS = np.zeros((10 * BOARDS_AT_ONCE, 16), np.uint8)
 MANY_BOARDS[:, :2] = 1
 
 
-def test_leaving_gives_up_a_search_between_two_slices() -> None:
+def test_leaving_cancels_a_search_between_two_slices() -> None:
     begun, left = threading.Event(), threading.Event()
     slices: list[int] = []
 

@@ -39,7 +39,7 @@ def test_no_name_means_the_default_and_its_newest_ready_version() -> None:
         ),
     ],
 )
-def test_a_model_or_version_that_is_not_served_is_answered_with_those_that_are(
+def test_a_model_or_version_that_is_not_served_is_refused_with_those_that_are(
     name: str, version: str, message: str
 ) -> None:
     with pytest.raises(UnknownModel, match=message):

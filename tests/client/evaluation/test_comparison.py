@@ -39,7 +39,7 @@ def games(average: float, number: int, seed: int = 1) -> dict[int, int]:
     return dict(enumerate(scores.tolist()))
 
 
-def test_only_games_that_both_have_count() -> None:
+def test_only_games_of_both_players_count() -> None:
     comparison = compared({0: 10, 1: 20, 2: 7}, {0: 16, 1: 24})
     assert len(comparison.first_scores) == 2
     assert comparison.difference == 5
@@ -55,7 +55,7 @@ def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
     assert "valid for a single look, after a number of games that was fixed in advance" in comparison.sentence
 
 
-def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None:
+def test_the_report_says_that_copies_of_one_player_played_the_same_games() -> None:
     scores = games(1_000, 300)
     told = (
         "Both scored the same in each of the 300 games, as two copies of one player do. If they are not "
@@ -69,7 +69,7 @@ def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None
     assert "two copies" not in compared(scores, scores | {7: 3}).sentence
 
 
-def test_the_report_and_the_json_say_the_cap_and_the_share_of_games_above_it() -> None:
+def test_the_report_and_the_json_have_the_cap_and_the_share_of_games_above_it() -> None:
     scores = dict.fromkeys(range(300), 1_000) | {150: 10**6, 151: 10**6}
     pair = compared(scores, scores | {152: 10**6}, TWENTY)
     bets = pair.to_json()["bets"]
@@ -103,7 +103,7 @@ def test_no_rounded_limit_contradicts_the_answer(
     assert shown in replace(pair, finding=Finding(None, limits, 0.05)).sentence
 
 
-def test_a_clear_difference_is_never_shown_with_a_limit_of_zero() -> None:
+def test_the_shown_interval_of_a_clear_difference_excludes_zero() -> None:
     pair = replace(compared(games(1_000, 40, 1), games(1_000, 40, 2)), interval=(0.3, 250.0))
     assert pair.clear
     assert "(95% interval 0.3 to 250.0; " in pair.sentence
@@ -122,7 +122,7 @@ def interrupted(number: int, parallel: int, seed: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("kind", [None, NO_WORSE, EQUAL, BETTER])
-def test_evaluations_that_were_stopped_at_half_have_no_figure_and_say_why(kind: str | None) -> None:
+def test_half_finished_evaluations_have_no_figures_and_give_the_reason(kind: str | None) -> None:
     question = Question(Fraction(20, 100), kind) if kind else None
     part, scores = interrupted(500, 500, 1), games(1_000, 500)
     contest = Contest.of([side("A", part, 500), side("B", scores, 500)], question=question)
@@ -138,7 +138,7 @@ def test_evaluations_that_were_stopped_at_half_have_no_figure_and_say_why(kind: 
     assert [player["average"] is None for player in content["players"]] == [True, False]
 
 
-def test_a_player_that_is_not_finished_leaves_the_games_of_the_others_alone() -> None:
+def test_an_unfinished_player_does_not_affect_the_comparison_of_the_others() -> None:
     part = side("C", interrupted(500, 500, 1), 500)
     whole = [
         side(name, games(average, 500, seed)) for name, average, seed in (("A", 900, 1), ("B", 2_000, 2))

@@ -32,7 +32,7 @@ def three() -> list[Side]:
     return [drawn(name, average, generator) for name, average in (("a", 900), ("b", 2_000), ("c", 910))]
 
 
-def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side]) -> None:
+def test_ranks_are_ranges_where_differences_are_not_clear(three: list[Side]) -> None:
     contest = Contest.of(three)
     ranks = {standing.side.name: standing.rank for standing in contest.ranked}
     assert ranks == {"b": (1, 1), "c": (2, 3), "a": (2, 3)}
@@ -43,7 +43,7 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
     ) in markdown(contest)
 
 
-def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
+def test_the_correction_widens_all_intervals_by_the_same_factor(three: list[Side]) -> None:
     contest = Contest.of(three)
     factors = []
     for pair in contest.pairs:
@@ -73,7 +73,7 @@ def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Sid
     assert pair.interval is alone.interval is None
 
 
-def test_a_league_at_any_look_has_one_cap_for_all_pairs_beside_plain_differences(three: list[Side]) -> None:
+def test_a_league_that_is_valid_at_any_look_has_one_cap_and_also_plain_differences(three: list[Side]) -> None:
     contest = Contest.of(three, stopped=True)
     report = markdown(contest)
     assert len({pair.bets and pair.bets.cap for pair in contest.pairs}) == 1
@@ -94,7 +94,7 @@ def test_a_league_at_any_look_has_one_cap_for_all_pairs_beside_plain_differences
     assert "scores up to" not in markdown(Contest.of(three))
 
 
-def test_sides_count_by_the_games_that_all_have() -> None:
+def test_players_are_compared_on_the_games_that_all_have_played() -> None:
     scores = {game: 100 + game for game in range(10)}
     contest = Contest.of([side("a", scores), side("b", scores), side("c", dict.fromkeys(range(4, 8), 5))])
     assert [len(standing.scores) for standing in contest.standings] == [4, 4, 4]
@@ -104,7 +104,7 @@ def test_sides_count_by_the_games_that_all_have() -> None:
         Contest.of([side("a", {1: 1}), side("b", {1: 1}, seed=2)])
 
 
-def test_the_interval_of_the_games_won_holds_the_truth_in_nineteen_of_twenty_runs() -> None:
+def test_the_interval_of_the_share_of_games_won_covers_the_truth_in_95_percent_of_runs() -> None:
     generator, missed = np.random.default_rng(5), 0
     for _ in range(400):
         (pair,) = Contest.of([drawn(name, 1_000, generator, 40) for name in "ab"]).pairs

@@ -46,7 +46,7 @@ def result_of(folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_seed_fixes_the_games_however_many_run_at_once(tmp_path: Path, played: Path) -> None:
+def test_a_seed_fixes_the_games_whatever_the_number_in_flight(tmp_path: Path, played: Path) -> None:
     all_games = replays_of(played)
     for games, parallel in ((2, 1), (GAMES, 4), (GAMES, 1024)):
         folder = tmp_path / str(parallel)
@@ -77,7 +77,7 @@ def test_the_result_names_everything_that_it_depends_on(target: str, tmp_path: P
     assert not list(tmp_path.glob(".*"))
 
 
-def test_more_games_are_added_to_those_there_are(tmp_path: Path, played: Path) -> None:
+def test_a_larger_number_of_games_adds_to_the_existing_ones(tmp_path: Path, played: Path) -> None:
     run(tmp_path, games=2)
     grown = run(tmp_path)
     assert json.loads(json.dumps(grown.to_json()))["scores"] == result_of(played)["scores"]
@@ -85,7 +85,7 @@ def test_more_games_are_added_to_those_there_are(tmp_path: Path, played: Path) -
     assert grown.run.moves < sum(game.moves for game in grown.games)
 
 
-def test_fewer_games_are_reported_on_without_playing_or_losing_any(out: Path) -> None:
+def test_a_smaller_number_of_games_is_reported_without_playing_or_losing_any(out: Path) -> None:
     files = [out / name for name in ("result.json", "report.md")]
     before = [file.read_bytes() for file in files]
     evaluation = run(out, games=4)
@@ -98,7 +98,7 @@ def test_fewer_games_are_reported_on_without_playing_or_losing_any(out: Path) ->
     assert result_of(out)["games"] == 2  # the other games are lost
 
 
-def test_a_last_record_cut_short_or_of_zeros_is_told_and_played_again(
+def test_a_truncated_or_zeroed_last_record_is_reported_and_played_again(
     out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, replays = replays_of(out), out / "games.replay"
@@ -112,7 +112,7 @@ def test_a_last_record_cut_short_or_of_zeros_is_told_and_played_again(
         assert "bytes after the last whole game" in told
 
 
-def test_a_damaged_replay_file_is_refused_and_left_alone(out: Path) -> None:
+def test_a_damaged_replay_file_is_refused_and_not_changed(out: Path) -> None:
     replays = out / "games.replay"
     content = bytearray(replays.read_bytes())
     content[200] ^= 1
@@ -137,7 +137,7 @@ def test_games_of_other_conditions_are_not_mixed_in(out: Path, change: dict[str,
 
 
 @pytest.mark.parametrize("file", ["games.replay", "unfinished.replay"])
-def test_games_of_another_seed_or_that_occur_twice_are_not_continued(
+def test_a_folder_with_duplicate_games_or_games_of_another_seed_is_not_continued(
     tmp_path: Path, out: Path, file: str
 ) -> None:
     run(tmp_path / "other", seed=4, games=2)
@@ -181,7 +181,7 @@ def test_games_are_not_written_among_other_files(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.md"]
 
 
-def test_two_evaluations_never_share_a_folder_at_a_time(out: Path) -> None:
+def test_two_evaluations_never_write_into_one_folder_at_the_same_time(out: Path) -> None:
     before = replays_of(out)
     with ReplayWriter(out / "games.replay"):
         with pytest.raises(FolderInUse, match=r"another program is playing games into .*out; choose"):

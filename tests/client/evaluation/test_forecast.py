@@ -18,7 +18,7 @@ LENGTHS: dict[str, Callable[[np.random.Generator], NDArray[np.float64]]] = {
 
 @pytest.mark.parametrize("draw", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("share_done", [0.25, 0.5, 0.8, 0.95])
-def test_the_time_is_foreseen_within_a_factor_of_four_although_the_pace_falls(
+def test_the_remaining_time_is_estimated_within_a_factor_of_four_although_the_speed_falls(
     draw: Callable[[np.random.Generator], NDArray[np.float64]], share_done: float
 ) -> None:
     generator, ratios = np.random.default_rng(1), []
@@ -33,20 +33,20 @@ def test_the_time_is_foreseen_within_a_factor_of_four_although_the_pace_falls(
     assert 0.25 < np.median(ratios) < 2
 
 
-def test_games_that_wait_take_an_average_each() -> None:
+def test_each_waiting_game_is_expected_to_take_an_average_time() -> None:
     lengths = np.arange(1, 201)
     found = seconds_left(Counter(lengths.tolist()), np.full(10, 5), 1000, 100.0)
     assert found == pytest.approx(1010 * lengths.mean() / 100, rel=0.2)
 
 
 @pytest.mark.parametrize(("finished", "running"), [([], 1), ([5, 6, 7, 8], 0), (range(100, 119), 81)])
-def test_nothing_is_said_before_a_fifth_of_the_games_and_five_have_ended(
+def test_no_time_is_estimated_before_five_games_and_a_fifth_of_all_have_ended(
     finished: range, running: int
 ) -> None:
     assert seconds_left(Counter(finished), np.full(running, 118), 3, 100.0) is None
 
 
-def test_a_game_that_is_far_longer_than_all_others_has_an_end() -> None:
+def test_the_estimate_for_one_very_long_game_is_finite() -> None:
     found = seconds_left(Counter(range(1, 51)), np.array([100_000_000, 5]), 2, 10.0)
     assert found is not None
     assert 0 < found < 1e9

@@ -41,7 +41,7 @@ def test_shares_have_wilsons_published_intervals(successes: int, n: int, low: fl
 
 
 @pytest.mark.parametrize("n", [10, 100, 333, 1000])
-def test_shares_of_no_and_of_all_games_end_at_exactly_zero_and_one(n: int) -> None:
+def test_the_intervals_of_no_games_and_of_all_games_end_at_exactly_0_and_1(n: int) -> None:
     nothing, everything = share_interval(0, n), share_interval(n, n)
     assert (nothing[0], everything[1]) == (0.0, 1.0)
     assert 0.0 < nothing[1] < 0.3
@@ -49,7 +49,7 @@ def test_shares_of_no_and_of_all_games_end_at_exactly_zero_and_one(n: int) -> No
 
 
 @pytest.mark.parametrize("n", [999, 1000, 1001, 3000])
-def test_the_median_of_thousands_lies_between_the_ranks_that_whole_numbers_give(n: int) -> None:
+def test_the_interval_of_the_median_is_exact_for_thousands_of_games(n: int) -> None:
     low, high = median_interval(range(n)) or (0, 0)
     within = sum(comb(n, rank) for rank in range(int(low) + 1))
     assert 40 * within <= 2**n < 40 * (within + comb(n, int(low) + 1))
@@ -61,14 +61,14 @@ def test_the_median_of_thousands_lies_between_the_ranks_that_whole_numbers_give(
     # The largest rank r for which P(binomial(n, 1/2) < r) is at most 0.025.
     [(6, 1), (8, 1), (9, 2), (10, 2), (20, 6), (100, 40)],
 )
-def test_the_median_lies_between_exact_ranks(n: int, rank: int) -> None:
+def test_the_interval_of_the_median_has_exact_ranks(n: int, rank: int) -> None:
     values = [float(value) for value in range(n, 0, -1)]
     assert median_interval(values) == (rank, n + 1 - rank)
     assert median_interval(values[:5]) is None
 
 
 @pytest.mark.parametrize("games", [10, 60])
-def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
+def test_intervals_have_their_nominal_coverage(games: int) -> None:
     random = np.random.default_rng(1)
     # Skewed like a network's scores.
     first, second = random.gamma(2.4, 1000.0 / 2.4, (2, 1_500, games))
@@ -82,7 +82,7 @@ def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
     assert 0.03 <= misses(0, map(difference_interval, second - first)) <= 0.065
 
 
-def test_the_clustered_interval_covers_the_truth_in_about_95_of_100_samples() -> None:
+def test_the_clustered_interval_covers_the_truth_in_about_95_percent_of_samples() -> None:
     generator = np.random.default_rng(1)
     covered = 0
     for _ in range(400):

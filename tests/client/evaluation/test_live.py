@@ -16,7 +16,7 @@ def read(folder: Path) -> Any:
     return json.loads((folder / LIVE_FILE).read_text())
 
 
-def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None:
+def test_the_file_follows_the_games_and_ends_without_running_ones(tmp_path: Path) -> None:
     episodes = Episodes(3, range(40))
     clock = [0.0]
     with LiveFile(tmp_path, "corner", 3, 50, clock=lambda: clock[0]) as live:

@@ -75,7 +75,7 @@ def test_the_games_do_not_depend_on_how_many_run_at_once() -> None:
         verify(episode)
 
 
-def test_never_more_games_run_than_asked_for_and_two_batches_are_on_their_way() -> None:
+def test_no_more_games_run_than_requested_and_two_batches_are_in_flight() -> None:
     player = Ready()
     steps = list(play([player], 7, range(20), 5, 15))
     assert max(step.running for step in steps) <= 5
@@ -91,7 +91,9 @@ def test_never_more_games_run_than_asked_for_and_two_batches_are_on_their_way() 
         lambda boards: np.full(len(boards), 9, np.int8),
     ],
 )
-def test_a_move_that_is_not_legal_ends_it_with_an_error(wrong: Callable[[Boards], NDArray[np.int8]]) -> None:
+def test_an_illegal_move_ends_the_evaluation_with_an_error(
+    wrong: Callable[[Boards], NDArray[np.int8]],
+) -> None:
     with pytest.raises(BrokenAnswer, match="cannot be played"):
         games_of(Ready(wrong), range(30), 30)
 
@@ -131,9 +133,7 @@ AT_ONCE = RetryPolicy(attempts=sys.maxsize, first_wait_seconds=0, silence=True)
 
 
 @pytest.mark.parametrize(("calls", "patience"), [(0, 3_600), (1, 3_600), (30, 0)])
-def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
-    calls: int, patience: float
-) -> None:
+def test_the_games_of_a_server_that_dies_continue_at_the_others(calls: int, patience: float) -> None:
     expected = games_of(Ready(), range(12), 12)
     dead, living = dying(calls), Ready()
     lost: list[int] = []
@@ -159,7 +159,7 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
     assert sum(step.moves for step in steps) == sum(len(game) for game in played.values())
 
 
-def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
+def test_the_failure_of_the_last_server_ends_the_evaluation() -> None:
     lost: list[OctofoldError] = []
     with pytest.raises(Unavailable, match="gone"):
         list(
@@ -178,7 +178,7 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable, DeadlinePassed])
-def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
+def test_an_evaluation_waits_for_a_server_that_restarts_or_falls_silent(
     error: type[OctofoldError],
 ) -> None:
     calls = 200  # far more failed calls than one call may be retried
@@ -201,7 +201,7 @@ def test_a_server_that_restarts_or_falls_silent_is_waited_for_as_long_as_asked(
     assert len(gone.batches) <= 5
 
 
-def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
+def test_a_server_that_comes_back_gets_games_again() -> None:
     back, other = Failing(range(5, 20)), Ready()
     lost: list[int] = []
     steps = play(
@@ -218,13 +218,13 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
     assert lost == [0]
 
 
-def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
+def test_a_server_whose_queue_stays_full_ends_the_evaluation() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
     with pytest.raises(QueueFull):
         list(play([busy], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=0, full_timeout_seconds=0))
 
 
-def test_while_a_server_is_full_the_others_get_its_games() -> None:
+def test_the_games_of_a_full_server_go_to_the_others() -> None:
     busy, other = Failing(range(3, 10**9), lambda: full(60.0)), Ready()
     steps = list(play([busy, other], 7, range(12), 6, 15))
     assert sum(len(step.finished) for step in steps) == 12
@@ -252,7 +252,7 @@ class Slow(Ready):
             callback()
 
 
-def test_work_spreads_by_what_each_server_finishes() -> None:
+def test_a_faster_server_gets_more_games() -> None:
     fast = Ready()
     slow = Slow(fast)
     steps = play(

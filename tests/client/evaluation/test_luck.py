@@ -91,7 +91,7 @@ def all_games(values: Values, start: NDArray[np.uint8], moves: int) -> list[tupl
 
 
 @VALUES
-def test_over_all_games_that_a_player_could_have_the_luck_is_exactly_zero(values: Values) -> None:
+def test_the_expected_luck_over_all_possible_games_is_exactly_zero(values: Values) -> None:
     start = np.array([9, 2, 3, 8, 9, 1, 2, 8, 3, 2, 1, 4, 1, 1, 3, 2], np.uint8)
     games, chances = zip(*all_games(values, start, 4), strict=True)
     assert sum(chances) == pytest.approx(1.0)
@@ -109,7 +109,7 @@ def random_games(count: int, by: int = 1) -> list[Episode]:
 
 
 @VALUES
-def test_an_adjusted_score_is_never_negative_nor_above_the_score_and_its_window(values: Values) -> None:
+def test_an_adjusted_score_is_neither_negative_nor_above_the_score_plus_its_window(values: Values) -> None:
     games, start = random_games(60), 150.0
     scores = np.array([game.score for game in games], float)[:, None]
     taken = luck_of_games(games, judge_by(values), start)
@@ -122,7 +122,7 @@ def luck_of(taken: NDArray[np.float64]) -> Luck:
     return Luck("values", None, 100.0, np.arange(len(taken)), taken)
 
 
-def test_no_game_has_a_say_in_its_own_adjustment() -> None:
+def test_the_coefficient_for_a_game_depends_only_on_other_games() -> None:
     random = np.random.default_rng(1)
     taken = random.normal(size=(100, 1)) * COEFFICIENTS * 100
     scores = (1_000 + 50 * random.normal(size=100) + taken[:, -1]).astype(np.int64)
@@ -146,7 +146,7 @@ def test_good_values_narrow_the_interval_and_bad_ones_leave_it() -> None:
     assert AdjustedAverage.of(scores[:10], luck_of(luck[:10] * COEFFICIENTS)) is None
 
 
-def test_values_far_too_high_are_not_used_before_their_rare_bad_luck_has_come() -> None:
+def test_values_that_are_far_too_high_are_not_used_before_rare_bad_luck_shows_it() -> None:
     scores = np.random.default_rng(1).integers(500, 1_500, 100)
     taken = scores.astype(np.float64)[:, None] * np.minimum(1.0, 10 * COEFFICIENTS)
     # With these values, one game in 200 loses everything; here, none does, and luck equals the score.
@@ -164,7 +164,7 @@ def folder(tmp_path: Path) -> ResultFolder:
     return found
 
 
-def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder) -> None:
+def test_a_folder_reuses_stored_luck_only_for_the_same_values(folder: ResultFolder) -> None:
     asked: list[int] = []
 
     def counting(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -186,7 +186,7 @@ def test_a_folder_keeps_its_luck_for_the_same_values_alone(folder: ResultFolder)
     assert (luck_in(folder, judge_by(counting)).corrections == first.corrections).all()
 
 
-def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
+def test_stored_luck_of_other_games_with_the_same_numbers_is_not_used(
     folder: ResultFolder, tmp_path: Path
 ) -> None:
     luck_in(folder, judge_by(near_the_corner))
@@ -201,7 +201,7 @@ def test_the_luck_of_other_games_with_the_same_numbers_is_not_taken(
     assert (luck_in(other, judge_by(near_the_corner)).corrections == right.corrections).all()
 
 
-def test_all_tiles_together_have_the_values_of_the_boards_one_by_one() -> None:
+def test_values_for_all_possible_tiles_at_once_equal_those_of_single_boards() -> None:
     judge = local_judge(NTUPLE)
     boards = np.random.default_rng(3).integers(0, 12, (40, 16)).astype(np.uint8)
     boards[0], boards[1, 1:] = np.arange(1, 17), 17  # a full board, and one too large to pack

@@ -39,7 +39,7 @@ def test_the_bets_answer_clear_questions_and_leave_close_ones_open(
     assert Question(FIVE, BETTER).answer(bets).yes is better
 
 
-def test_a_margin_of_nothing_asks_whether_the_second_is_better() -> None:
+def test_a_margin_of_zero_asks_whether_the_second_player_is_better() -> None:
     question = Question(Fraction(0), BETTER)
     assert [question.answer(played(ratio)).yes for ratio in (1.1, 0.9, 1.0)] == [True, False, None]
     assert question.sentence("A", "B", True) == "B is better than A."
@@ -48,7 +48,7 @@ def test_a_margin_of_nothing_asks_whether_the_second_is_better() -> None:
 
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("games", [150, 400, 1_500])
-def test_the_limits_that_are_shown_never_contradict_the_answer(equal: bool, games: int) -> None:
+def test_the_shown_limits_never_contradict_the_answer(equal: bool, games: int) -> None:
     question = Question(TEN, EQUAL if equal else NO_WORSE)
     least, most = 0.9, 1 / 0.9 if equal else np.inf
     for seed, ratio in enumerate(np.linspace(0.7, 1.3, 25)):

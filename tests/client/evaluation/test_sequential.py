@@ -54,7 +54,7 @@ def test_no_game_scores_more_than_the_greatest_score(largest_exponent: int) -> N
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1.0, 100.0), min_size=1, max_size=200))
-def test_no_gambler_ever_owes_anything(gains: list[float]) -> None:
+def test_wealth_never_becomes_negative(gains: list[float]) -> None:
     assert np.isfinite(growth(gains, 1.0, np.arange(len(gains)))).all()
 
 
@@ -83,7 +83,7 @@ def test_a_player_that_loses_everything_in_rare_games_does_not_pass(failing: flo
     assert passed <= 2
 
 
-def test_players_with_the_same_games_pass_when_the_forecast_says_and_not_before() -> None:
+def test_players_with_equal_games_pass_after_the_predicted_number_of_games_and_not_before() -> None:
     scores = np.full(2_000, 200_000.0)
     question = Question(Fraction(2, 100))
     needed = FIRST_GAMES + fewest_games(0.02)
@@ -91,7 +91,7 @@ def test_players_with_the_same_games_pass_when_the_forecast_says_and_not_before(
     assert question.answer(bets_on(scores[: int(0.97 * needed)], scores[: int(0.97 * needed)])).yes is None
 
 
-def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
+def test_the_limits_are_where_the_bets_begin_to_reject() -> None:
     random = np.random.default_rng(3)
     bets = bets_on(*random.gamma(2.4, 84_000, (2, 700)))
     assert bets.cap is not None
@@ -107,7 +107,7 @@ def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
     assert log_wealth(after)[-1] == pytest.approx(refuted, abs=1e-3)
 
 
-def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -> None:
+def test_bets_without_luck_are_about_the_same_averages_and_decide_sooner() -> None:
     random = np.random.default_rng(8)
     base = random.gamma(40.0, 5_000, (2, 600))
     luck = random.choice([-1.0, 1.0], (2, 600)) * 100_000
@@ -130,7 +130,7 @@ def test_without_luck_the_bets_are_about_the_same_averages_and_decide_sooner() -
     assert question.answer(adjusted).yes
 
 
-def test_no_game_has_a_say_in_the_coefficients_of_its_own_bet() -> None:
+def test_the_coefficients_of_a_bet_depend_only_on_earlier_games() -> None:
     random = np.random.default_rng(9)
     scores = random.gamma(40.0, 5_000, (2, 500))
     taken = random.normal(size=(2, 500, 1)) * np.minimum(COEFFICIENTS, 1) * 30_000
@@ -152,7 +152,7 @@ def test_no_game_has_a_say_in_the_coefficients_of_its_own_bet() -> None:
     assert by[0] / taken[0, 300, -1] == pytest.approx(by[1] / changed[0, 300, -1])
 
 
-def test_players_that_play_nearly_alike_are_bet_on_with_the_luck_of_both_or_of_none() -> None:
+def test_the_bets_on_nearly_equal_players_remove_the_luck_of_both_or_of_neither() -> None:
     random = np.random.default_rng(10)
     luck = random.normal(size=(2, 800)) * 50_000
     scores = random.gamma(40.0, 5_000, (2, 800)) + luck
@@ -169,7 +169,7 @@ def test_players_that_play_nearly_alike_are_bet_on_with_the_luck_of_both_or_of_n
     assert ((adjusted.first == adjusted.second) == (plain.first == plain.second)).all()
 
 
-def test_the_sides_turned_round_give_the_interval_turned_round() -> None:
+def test_swapping_the_players_mirrors_the_interval() -> None:
     random = np.random.default_rng(5)
     first, second = random.gamma(2.4, 84_000, (2, 500))
     one, other = bets_on(first, second, capped=False), bets_on(second, first, capped=False)

@@ -100,7 +100,7 @@ def test_an_evaluation_opens_one_connection_and_asks_for_the_models_once(
 
 
 @pytest.mark.parametrize("part", [None, (2, 3)])
-def test_answers_of_other_files_end_an_evaluation_and_the_right_ones_go_on_with_it(
+def test_an_answer_from_another_model_file_ends_an_evaluation_which_continues_with_the_right_file(
     two: list[Served], tmp_path: Path, part: tuple[int, int] | None
 ) -> None:
     target, servicer = two[0]
@@ -125,7 +125,7 @@ def test_answers_of_other_files_end_an_evaluation_and_the_right_ones_go_on_with_
     assert replays_of(tmp_path / "out") == whole
 
 
-def test_a_task_of_a_cluster_ends_for_good_when_other_files_answer(two: list[Served]) -> None:
+def test_a_cluster_task_ends_without_retries_if_another_model_file_answers(two: list[Served]) -> None:
     target, servicer = two[0]
     with Servers([target], PLAINTEXT) as servers:
         conditions = Conditions.of(servers.select("one"), 0)
@@ -141,7 +141,7 @@ def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served
         servers.select()
 
 
-def test_a_server_that_comes_late_is_waited_for(
+def test_an_evaluation_waits_for_a_server_that_starts_late(
     two: list[Served], port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = grpc.server(futures.ThreadPoolExecutor(4))
@@ -161,7 +161,7 @@ def test_a_server_that_comes_late_is_waited_for(
     assert said.startswith("retrying for 60 s: ")
 
 
-def test_a_server_that_is_missing_is_told_and_the_last_one_ends_it(
+def test_a_missing_server_is_reported_and_the_loss_of_the_last_one_ends_the_evaluation(
     two: list[Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Servers(["127.0.0.1:1", two[0][0]], PLAINTEXT) as servers:

@@ -107,7 +107,7 @@ def refused(folders: list[Path], told: str, to: Path) -> None:
     assert sorted(to.parent.iterdir()) == before
 
 
-def test_missing_slices_and_those_that_are_given_twice_are_named(slices: list[Path], tmp_path: Path) -> None:
+def test_missing_and_duplicate_slices_are_reported(slices: list[Path], tmp_path: Path) -> None:
     to = tmp_path / "merged"
     a, b, c = slices
     refused([a, c], "slice 2 of 3 is missing (14 games in all)", to)
@@ -115,7 +115,9 @@ def test_missing_slices_and_those_that_are_given_twice_are_named(slices: list[Pa
     refused([a, b, c, c], f"{c} and {c} both contain slice 3/3 of 14 games", to)
 
 
-def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Path], tmp_path: Path) -> None:
+def test_games_of_other_conditions_are_refused_with_the_difference(
+    slices: list[Path], tmp_path: Path
+) -> None:
     a, _, c = slices
     to = tmp_path / "merged"
     seed = play(tmp_path / "seed", (2, 3), seed=4)
@@ -132,7 +134,9 @@ def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Pa
     )
 
 
-def test_a_folder_that_is_not_a_finished_result_is_named(slices: list[Path], tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_finished_result_is_refused_by_name(
+    slices: list[Path], tmp_path: Path
+) -> None:
     a, b, c = slices
     to = tmp_path / "merged"
     (tmp_path / "empty").mkdir()
@@ -162,7 +166,7 @@ def test_a_folder_that_is_not_empty_keeps_its_files(slices: list[Path], single: 
     assert content_of(tmp_path / "made") == content_of(single)
 
 
-def test_a_merge_that_is_interrupted_leaves_no_folder(slices: list[Path], tmp_path: Path) -> None:
+def test_an_interrupted_merge_leaves_no_folder(slices: list[Path], tmp_path: Path) -> None:
     calls = 0
 
     def interrupt() -> None:

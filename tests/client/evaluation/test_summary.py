@@ -23,7 +23,7 @@ def shown(games: list[GameSummary], name: str = "cnn5") -> Evaluation:
     return Evaluation(conditions, games, Completeness(len(games), len(games), 0, 0), None, None, None)
 
 
-def test_the_figures_are_those_of_the_games() -> None:
+def test_figures_are_computed_from_the_games() -> None:
     summary = Summary.of(GAMES)
     assert (summary.games, summary.average, summary.median, summary.best) == (4, 232500, 14500, 900000)
     assert summary.moves_per_game == 7897.5
@@ -38,7 +38,7 @@ def test_a_larger_tile_counts_for_the_smaller_ones_too() -> None:
     ("scores", "weak"),
     [((900, 1300) * 20, True), ((1095,), True), ((1096,), False), ((2000, 2001) * 20, False)],
 )
-def test_a_player_that_is_not_better_than_random_moves_is_told_so(
+def test_a_report_says_if_a_player_is_no_better_than_random_moves(
     scores: tuple[int, ...], weak: bool
 ) -> None:
     games = [GameSummary(number, score, 128, 90, outgrown=False) for number, score in enumerate(scores)]
@@ -48,7 +48,7 @@ def test_a_player_that_is_not_better_than_random_moves_is_told_so(
 @pytest.mark.parametrize(
     ("worth", "told"), [(0.9, ""), (1.049, ""), (1.05, "1.1 times"), (1.94, "1.9 times")]
 )
-def test_what_the_games_are_worth_without_luck_is_told_if_it_is_more(worth: float, told: str) -> None:
+def test_the_report_says_how_many_games_removing_luck_saves_if_any(worth: float, told: str) -> None:
     notes = notes_of(replace(shown(GAMES[:3]), adjusted=AdjustedAverage("v", None, 1e4, None, worth)))
     plain = notes_of(shown(GAMES[:3]))
     removed = "The luck of the tiles is removed with the values of v."

@@ -40,7 +40,7 @@ async def test_every_form_of_call_is_answered_or_fails_with_its_status_code(targ
 
 
 @pytest.mark.parametrize("form", ["packed", "stream"])
-async def test_no_answer_in_time_is_a_passed_deadline(form: str) -> None:
+async def test_a_call_without_an_answer_in_time_counts_as_deadline_exceeded(form: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with connect(task(address, form, timeout=0.1)) as ask:
@@ -49,7 +49,7 @@ async def test_no_answer_in_time_is_a_passed_deadline(form: str) -> None:
     assert failed.value.code == "DEADLINE_EXCEEDED"
 
 
-async def test_a_server_that_is_gone_is_unavailable_to_callers_on_its_stream() -> None:
+async def test_callers_on_a_stream_get_unavailable_without_a_server() -> None:
     async with connect(task("127.0.0.1:1", "stream", timeout=2.0)) as ask:
         for _ in range(2):
             with pytest.raises(CallFailed) as failed:
@@ -67,7 +67,7 @@ def first_answered(windows: Windows) -> Counts:
     return next(counts for counts in windows if counts.answered)
 
 
-def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(target: str) -> None:
+def test_several_processes_share_the_load_and_the_server_counts_the_same_calls(target: str) -> None:
     calls = task(target)
     with ServerStatistics(target, "small", "1", calls.credentials) as statistics:
         before = statistics.read()
@@ -78,7 +78,7 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
     assert not counts.errors
 
 
-def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None:
+def test_a_load_process_that_dies_ends_the_test_and_no_process_is_left(target: str) -> None:
     with closing(load_windows(task(target), Closed(1), 0.0, 0.2)) as windows:
         next(windows)
         (worker,) = multiprocessing.active_children()

@@ -41,7 +41,7 @@ def histogram_of(values: Sequence[int]) -> Histogram:
 
 
 @given(st.lists(MICROSECONDS, min_size=1), st.floats(0.001, 100))
-def test_a_percentile_is_the_exact_one_or_up_to_1_part_in_256_more(values: list[int], percent: float) -> None:
+def test_a_percentile_is_exact_or_up_to_1_part_in_256_too_large(values: list[int], percent: float) -> None:
     exact = sorted(values)[ceil(len(values) * percent / 100) - 1]
     histogram = histogram_of(values)
     found = histogram.percentile(percent)
@@ -52,7 +52,7 @@ def test_a_percentile_is_the_exact_one_or_up_to_1_part_in_256_more(values: list[
 
 
 @given(st.lists(st.lists(MICROSECONDS)))
-def test_histograms_of_several_processes_add_up_to_the_one_of_all_values(parts: list[list[int]]) -> None:
+def test_histograms_of_several_processes_add_up_to_that_of_all_values(parts: list[list[int]]) -> None:
     together = merged(histogram_of(part) for part in parts)
     at_once = histogram_of([value for part in parts for value in part])
     assert together.rows() == at_once.rows()
@@ -131,7 +131,7 @@ def measured(
     return test.steps[-1]
 
 
-def test_a_step_ends_when_three_windows_agree_in_rate_and_latency_and_reports_these(tmp_path: Path) -> None:
+def test_a_step_ends_when_three_windows_agree_in_rate_and_latency_and_reports_them(tmp_path: Path) -> None:
     script = Script(window(50, 5), window(100, 9), window(102, 5), window(98, 5.2), window(100, 5.1))
     step = measured(script, tmp_path)
     assert (script.used, step.agreed, step.warnings) == (5, True, [])
@@ -139,7 +139,7 @@ def test_a_step_ends_when_three_windows_agree_in_rate_and_latency_and_reports_th
     assert step.latency_ms["max"] == 5.2
 
 
-def test_windows_that_never_agree_end_at_the_limit_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_step_whose_windows_never_agree_ends_at_the_limit_and_the_report_says_so(tmp_path: Path) -> None:
     script = Script(*(window(100, 5 * 2**number) for number in range(9)))
     step = measured(script, tmp_path, test=load_test(most=6))
     assert (script.used, step.agreed) == (6, False)
@@ -155,7 +155,7 @@ def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load(tmp_path
     assert step.warnings == ["this step ended early, after 2 windows"]
 
 
-def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeated(tmp_path: Path) -> None:
+def test_a_server_that_refuses_every_call_ends_the_test_with_its_message(tmp_path: Path) -> None:
     with pytest.raises(LoadTestError, match=r"1 caller: all calls failed; last error: UNAVAILABLE: gone"):
         measured(Script(*[window(0, 0, errors=10)] * 9), tmp_path)
 
@@ -170,7 +170,7 @@ def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeat
         (window(50, 19), False),  # the client sent too few calls
     ],
 )
-def test_a_rate_holds_a_limit_when_all_of_it_is_answered_in_time_without_errors(
+def test_a_rate_keeps_a_limit_if_all_calls_are_answered_in_time_without_errors(
     counts: Counts, holds: bool, tmp_path: Path
 ) -> None:
     test = load_test(limit=Limit(99, 20))
@@ -210,7 +210,7 @@ def test_the_picture_shows_the_percentile_of_the_limit(percentile: float, name: 
     assert np.asarray(limit.get_ydata()) == pytest.approx(20)
 
 
-def test_the_servers_split_is_that_of_the_windows_that_count() -> None:
+def test_the_server_times_are_those_of_the_reported_windows() -> None:
     before = ServerCounters(
         calls=100, call_ns=10**9, queue_ns=10**8, inference_ns=10**8, boards=100, batches=50
     )
@@ -225,7 +225,7 @@ def test_the_servers_split_is_that_of_the_windows_that_count() -> None:
 
 
 @given(st.floats(1, 1e5), st.floats(1, 1e5))
-def test_the_search_ends_within_a_twentieth_below_what_the_server_holds(
+def test_the_search_ends_at_most_5_percent_below_what_the_server_sustains(
     first: float, capacity: float
 ) -> None:
     tried: list[float] = []
@@ -326,7 +326,7 @@ def generated(ask: Ask, load: Load, seconds: float = 0.5) -> Counts:
         return next(windows)
 
 
-def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() -> None:
+def test_a_closed_loop_calls_again_after_each_answer_and_counts_boards() -> None:
     counts = generated(FakeServer(), Closed(3))
     assert counts.seconds == pytest.approx(0.5)
     assert counts.answered == pytest.approx(150, abs=3)  # the last answers come as the window ends
@@ -335,7 +335,7 @@ def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() ->
     assert counts.late == 0
 
 
-def test_an_open_loop_sends_on_time_whatever_the_answers_take() -> None:
+def test_an_open_loop_sends_on_time_however_slow_the_answers_are() -> None:
     counts = generated(FakeServer(seconds=0.2), Open(200))
     assert counts.sent == pytest.approx(100, abs=1)
     assert counts.latencies.percentile(50) == pytest.approx(200_000, rel=1 / 256)
@@ -349,7 +349,7 @@ def test_latency_counts_from_the_intended_time_when_the_client_could_not_send() 
     assert counts.latencies.max == pytest.approx(310_000, rel=0.02)
 
 
-def test_a_caller_that_was_refused_waits_and_its_call_is_counted_as_an_error_only() -> None:
+def test_a_refused_caller_waits_and_its_call_counts_only_as_an_error() -> None:
     asker = FakeServer(fail_call=2)
     counts = generated(asker, Closed(1))
     assert counts.errors == {"RESOURCE_EXHAUSTED": 1}
@@ -363,7 +363,7 @@ def run(make_ask: Callable[[], Ask], folder: Path, test: LoadTest) -> LoadTestRu
     return LoadTestRun(test, folder, simulated(make_ask), lambda: None, display)
 
 
-def test_the_search_ends_with_a_rate_that_holds_and_says_so(tmp_path: Path) -> None:
+def test_the_search_ends_with_a_rate_that_keeps_the_limit_and_says_so(tmp_path: Path) -> None:
     test = load_test(limit=Limit(99, 20))
     run(lambda: OneAtATime(capacity=300), tmp_path, test).search()
     assert test.finished

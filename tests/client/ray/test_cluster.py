@@ -52,7 +52,7 @@ def games_of(folder: Path) -> bytes:
 
 
 @pytest.mark.long
-def test_games_are_the_same_when_a_server_and_a_node_die(
+def test_games_are_the_same_even_if_a_server_and_a_node_die(
     cluster: RealCluster, target: str, repository: Path, tmp_path: Path
 ) -> None:
     with LocalServer(repository) as first, LocalServer(repository) as second:
@@ -73,7 +73,7 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
 
 
 @pytest.mark.long
-def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
+def test_slices_of_a_local_player_from_the_cluster_and_from_this_machine_merge(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
     options: list[str | Path] = ["evaluate", "--player", "random", "--games", "4", "--out"]
@@ -97,15 +97,13 @@ def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
         ("ray://127.0.0.1:10001", "is for Ray's remote client"),
     ],
 )
-def test_an_address_that_is_no_cluster_is_refused_at_once(
-    tmp_path: Path, address: str, expected: str
-) -> None:
+def test_an_address_without_a_cluster_is_refused_at_once(tmp_path: Path, address: str, expected: str) -> None:
     done = octofold("evaluate", "--ray", address, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_another_grpc_server_is_no_cluster(target: str, tmp_path: Path) -> None:
+def test_another_grpc_server_is_not_taken_for_a_cluster(target: str, tmp_path: Path) -> None:
     done = octofold("evaluate", "--ray", target, "--out", tmp_path / "out")
     assert done.stderr == f"octofold: {target} is a gRPC server, but not a Ray cluster\n"

@@ -45,7 +45,7 @@ def test_one_board_gets_a_legal_move_and_the_version_that_chose_it(client: Clien
     assert answer.inference_us > 0
 
 
-def test_many_boards_get_the_moves_that_each_gets_alone(client: Client, boards: Any) -> None:
+def test_many_boards_get_the_moves_of_single_calls(client: Client, boards: Any) -> None:
     answers = client.next_moves(boards)
     assert answers.moves.dtype == np.int8
     assert answers.probabilities is not None
@@ -74,7 +74,7 @@ async def test_a_call_may_name_another_model_than_its_client(target: str, boards
         assert (await one.next_moves(boards.reshape(-1, 4, 4), version="1")).version == "1"
 
 
-async def test_a_call_larger_than_the_server_reads_is_refused_in_a_sentence(
+async def test_a_call_that_is_too_large_for_the_server_is_refused_in_one_sentence(
     target: str, client: Client
 ) -> None:
     boards = np.zeros((200_000, 16), np.uint8)
@@ -95,13 +95,13 @@ raise SystemExit(3)
 """
 
 
-def test_a_program_ends_that_has_not_closed_its_client_of_several_servers(target: str) -> None:
+def test_a_program_can_end_without_closing_its_client_of_several_servers(target: str) -> None:
     several = f"{target},127.0.0.1:1"
     done = subprocess.run([sys.executable, "-c", UNCLOSED, several], timeout=60, capture_output=True)
     assert (done.returncode, done.stdout) == (3, b"")
 
 
-async def test_the_asyncio_client_answers_and_fails_as_the_blocking_one(target: str, boards: Any) -> None:
+async def test_the_asyncio_client_answers_and_fails_like_the_blocking_one(target: str, boards: Any) -> None:
     with Client(target) as client:
         expected = client.next_moves(boards)
     async with AsyncClient(target) as async_client:
@@ -114,7 +114,7 @@ async def test_the_asyncio_client_answers_and_fails_as_the_blocking_one(target: 
             await async_client.next_moves([[16] * 16])
 
 
-def test_a_server_that_is_not_there_is_named(port: int) -> None:
+def test_an_unreachable_server_is_named(port: int) -> None:
     nobody = f"127.0.0.1:{port}"
     with Client(nobody, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(Unavailable, match=nobody):

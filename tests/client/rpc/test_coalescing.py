@@ -68,7 +68,7 @@ def moves(asked: list[ThreadRequest]) -> list[int]:
     return [one.result(0.0).move for one in asked]
 
 
-def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_they_equal_those_in_flight() -> None:
+def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_as_many_wait_as_are_in_flight() -> None:
     hand = ByHand()
     asked = hand.ask(1)
     assert hand.calls == [[1]]
@@ -83,7 +83,7 @@ def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_they_equal_those
     assert moves(asked) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() -> None:
+def test_a_refused_call_is_repeated_in_halves_until_the_bad_board_is_alone() -> None:
     hand = ByHand()
     asked = hand.ask(1, 2, 3, 4, 9, 5)
     hand.end(0)
@@ -110,7 +110,7 @@ def test_a_call_is_cancelled_when_its_last_waiter_has_left() -> None:
     assert call.cancelled()
 
 
-def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
+def test_each_caller_keeps_its_own_deadline_and_the_call_has_the_latest() -> None:
     hand = ByHand()
     hand.ask(1, 2)
     (short,) = hand.ask(3, seconds=0.01)
@@ -123,7 +123,7 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
     assert long.result(0.0).move == 4
 
 
-def test_ctrl_c_in_the_thread_that_sends_for_all_loses_no_other_board() -> None:
+def test_ctrl_c_in_the_sending_thread_loses_no_board_of_other_threads() -> None:
     class Interrupted(ByHand):
         interrupt = False
 
@@ -160,7 +160,7 @@ async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> Non
     assert [answer.move for answer in answers if isinstance(answer, NextMove)] == [1, 2, 4]
 
 
-def test_with_several_servers_calls_are_smaller_so_that_each_server_has_some() -> None:
+def test_with_several_servers_calls_are_smaller_so_that_each_server_gets_some() -> None:
     hand = ByHand(servers=2)
     hand.ask(*range(8))
     assert hand.calls == [[0], [1], [2], [3], [4], [5], [6, 7]]

@@ -48,5 +48,5 @@ LAST = "failed to connect to all addresses; last error: "
         ("draining", False, None),
     ],
 )
-def test_the_reason_is_told_and_what_to_do_about_it(details: str, tls: bool, said: str | None) -> None:
+def test_the_message_has_the_reason_and_the_remedy(details: str, tls: bool, said: str | None) -> None:
     assert explain(details, HERE, tls=tls) == said

@@ -85,7 +85,7 @@ def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_addre
         drive(calls.list_models(), UNAVAILABLE, UNAVAILABLE)
 
 
-def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
+def test_a_call_to_a_full_queue_is_repeated_after_the_time_that_the_server_names() -> None:
     full = failed(
         grpc.StatusCode.RESOURCE_EXHAUSTED, "full", RetryInfo(retry_delay=Duration(nanos=70_000_000))
     )
@@ -108,13 +108,15 @@ def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
         (grpc.StatusCode.ABORTED, errors.UnexpectedStatus),
     ],
 )
-def test_what_will_not_change_is_not_tried_again(code: grpc.StatusCode, error: type[Exception]) -> None:
+def test_errors_that_a_retry_cannot_fix_are_not_retried(
+    code: grpc.StatusCode, error: type[Exception]
+) -> None:
     with pytest.raises(error) as raised:
         drive(Calls("here:1").list_models(), failed(code))
     assert type(raised.value) is error
 
 
-def test_a_board_that_cannot_be_is_refused_before_anything_is_sent() -> None:
+def test_an_invalid_board_is_refused_before_anything_is_sent() -> None:
     boards = np.zeros((3, 16), np.int64)
     boards[2, 5] = 18
     with pytest.raises(BoardError, match=r"board 2.*cell 5"):
@@ -133,6 +135,6 @@ def test_a_board_that_cannot_be_is_refused_before_anything_is_sent() -> None:
         pb.NextMovesResponse(moves=b"\x00\x01", probabilities=bytes(31)),
     ],
 )
-def test_an_answer_of_the_wrong_length_is_an_error_and_not_a_guess(response: pb.NextMovesResponse) -> None:
+def test_an_answer_of_the_wrong_length_is_an_error(response: pb.NextMovesResponse) -> None:
     with pytest.raises(errors.BrokenAnswer):
         drive(Calls("here:1").next_moves(BOARDS, True), response)

@@ -28,7 +28,7 @@ def test_a_token_comes_from_its_file_or_else_from_the_environment(token_file: Pa
     assert Credentials.from_files(environment={}).metadata == ()
 
 
-def test_a_token_does_not_show(token_file: Path) -> None:
+def test_a_token_is_never_printed(token_file: Path) -> None:
     assert "sesame" not in repr(Credentials.from_files(token=token_file))
 
 
@@ -42,7 +42,7 @@ def test_a_token_does_not_show(token_file: Path) -> None:
         "dns://10.0.0.1:53/localhost:50051",
     ],
 )
-def test_a_token_leaves_this_machine_over_tls_only(target: str) -> None:
+def test_a_token_leaves_this_machine_only_over_tls(target: str) -> None:
     with pytest.raises(InvalidRequest, match="a token needs TLS"):
         Client(target, credentials=Credentials(token="open-sesame"))
     Client(target, credentials=Credentials(tls=True, token="open-sesame")).close()

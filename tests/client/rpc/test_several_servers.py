@@ -125,7 +125,7 @@ async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
 
 
 @pytest.mark.parametrize("kind", LOADS)
-async def test_every_kind_of_call_spreads_over_the_servers_of_a_name_and_of_a_list(
+async def test_every_kind_of_call_is_spread_over_the_servers_of_a_name_and_of_a_list(
     fleet: Fleet, kind: str
 ) -> None:
     for target in (fleet.name, fleet.listed):
@@ -134,7 +134,7 @@ async def test_every_kind_of_call_spreads_over_the_servers_of_a_name_and_of_a_li
         assert not calls.failures
 
 
-async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_killed_costs_no_call(
+async def test_existing_clients_find_a_new_server_and_lose_no_call_when_one_is_killed(
     fleet: Fleet, repository: Path
 ) -> None:
     async with under("tasks", fleet.name) as by_name:

@@ -49,14 +49,14 @@ def alone(target: str) -> list[NextMove]:
         return [client.next_move(board) for board in BOARDS]
 
 
-def test_many_threads_get_the_answers_that_each_board_gets_alone(target: str, alone: list[NextMove]) -> None:
+def test_boards_of_many_threads_get_the_answers_of_single_calls(target: str, alone: list[NextMove]) -> None:
     with Client(target) as client, ThreadPoolExecutor(len(BOARDS)) as threads:
         for _ in range(3):
             answers = list(threads.map(client.next_move, BOARDS))
             assert all(map(same, answers, alone))
 
 
-async def test_many_tasks_get_the_answers_that_each_board_gets_alone(
+async def test_boards_of_many_tasks_get_the_answers_of_single_calls(
     target: str, alone: list[NextMove]
 ) -> None:
     async with AsyncClient(target) as client:
@@ -157,7 +157,7 @@ def _function_of(thread: Thread) -> CodeType:
     return sys._current_frames()[thread.ident].f_code
 
 
-def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
+def test_ctrl_c_ends_only_the_call_of_the_main_thread(listen: Listen) -> None:
     servicer = Patient()
     _, target = listen(servicer)
     with Client(target) as client, ThreadPoolExecutor(7) as threads:
@@ -198,7 +198,7 @@ client.close()
 """
 
 
-def test_a_forked_process_is_told_to_make_a_client_of_its_own_which_works(target: str) -> None:
+def test_a_forked_process_must_make_a_client_of_its_own(target: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKED, target], capture_output=True, text=True, timeout=60, check=True
     )

@@ -11,7 +11,7 @@ CONNECTING = grpc.ChannelConnectivity.CONNECTING
 FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
-def test_a_target_is_one_address_or_several_of_either_kind() -> None:
+def test_a_target_is_one_address_or_a_list_of_both_kinds() -> None:
     assert addresses_of("a:1") == ("a:1",)
     assert addresses_of("a:1,[::1]:2,dns:///b.c:3,dns://10.0.0.1:53/d:4") == (
         "a:1",
@@ -37,7 +37,7 @@ def test_a_target_that_is_not_an_address_is_named(target: str) -> None:
         addresses_of(target)
 
 
-def test_calls_take_turns_among_the_ready_then_the_hopeful_then_all() -> None:
+def test_calls_go_in_turn_to_ready_servers_else_to_connecting_ones_else_to_all() -> None:
     round_robin = RoundRobin("abc")
     assert sorted(round_robin.next() for _ in range(3)) == [0, 1, 2]
     round_robin.set_state(1, FAILED)

@@ -28,7 +28,7 @@ def judge(ask: Ask = first_legal, largest_exponent: int = 15, boards_at_once: in
     return Judge("first", None, "points", largest_exponent, boards_at_once, ask)
 
 
-def test_the_last_positions_are_those_of_the_walks(games: Path) -> None:
+def test_the_last_positions_equal_those_of_a_replayed_game(games: Path) -> None:
     episodes = list(read_replays(games / "games.replay"))
     positions = last_positions(episodes, 9)
     assert len(positions) == 9 * len(episodes)
@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
     assert analysis.cost_of_a_game is not None  # of the four finished games
 
 
-def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:
+def test_boards_with_tiles_too_large_for_the_judge_are_not_judged(games: Path) -> None:
     positions = last_positions(list(read_replays(games / "games.replay")), 5)
     verdicts = Verdicts.none(len(positions))
     largest = positions.boards.max(axis=1)
@@ -103,7 +103,7 @@ def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:
     assert 0 < np.count_nonzero(verdicts.judged) < len(positions)
 
 
-def test_costly_moves_close_together_are_one_stumble(games: Path) -> None:
+def test_costly_moves_that_are_close_together_are_one_stumble(games: Path) -> None:
     episodes = list(read_replays(games / "games.replay"))
     positions = last_positions(episodes, 50)
     verdicts = Verdicts.none(len(positions))

@@ -26,7 +26,7 @@ def league(players: int) -> Contest:
     )
 
 
-def test_rows_are_equally_high_and_of_many_pairs_only_neighbors_are_shown() -> None:
+def test_rows_are_equally_high_and_only_neighbors_are_shown_if_pairs_are_many() -> None:
     for players, pairs in ((3, 3), (8, 28), (50, 49)):
         figure = comparison(league(players))
         assert [len(axes.get_yticks()) for axes in figure.axes] == [players, pairs]

@@ -85,7 +85,7 @@ def test_the_screen_names_score_largest_tile_legal_moves_and_the_new_tile() -> N
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_terminal_has_room_for_board_hints_and_keys(columns: int) -> None:
+def test_board_hints_and_keys_fit_on_a_terminal(columns: int) -> None:
     hand = finished(2)
     hand.press("u")
     legal = hand.game.legal
@@ -104,7 +104,7 @@ def test_a_terminal_has_room_for_board_hints_and_keys(columns: int) -> None:
     assert drawn(hand, 30) == "The terminal needs 37 columns \nand 20 lines.\n"
 
 
-def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:
+def test_a_remark_has_the_worth_of_the_move_and_the_better_one() -> None:
     votes, shares = np.array([6, 1, 0, 1]), np.array([0.7, 0.2, 0.0, 0.1])
     advice = Advice("m", 0, shares, "probability", votes)
     assert remark(advice, 1) == "m prefers ↑ up 70.0% 6/8 to → right 20.0% 1/8"

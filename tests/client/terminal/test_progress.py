@@ -27,7 +27,7 @@ def plain(games: int = 10) -> EvaluationProgress:
     return EvaluationProgress(games, "cnn5", PlainDisplay(Console(file=io.StringIO()), clock), clock)
 
 
-def test_earlier_games_count_as_done_and_enter_the_average() -> None:
+def test_games_of_earlier_runs_count_as_finished_and_in_the_average() -> None:
     progress = plain()
     before = progress.average_at_least
     assert before is None
@@ -36,7 +36,7 @@ def test_earlier_games_count_as_done_and_enter_the_average() -> None:
     assert (progress.done, progress.average_at_least, progress.best_tile) == (2, 2000, 256)
 
 
-def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> None:
+def test_the_average_counts_running_games_with_their_current_score() -> None:
     # The two finished games are the short ones: their average, 9,034, would be far too low.
     progress = plain()
     progress.update(step(scores=(60_000,) * 8), [finished(0, 8_000, 512), finished(1, 10_068, 512)])
@@ -46,7 +46,7 @@ def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> N
     assert progress.average_so_far == f"average {(18_068 + 8 * 70_000) / 10:,.0f}"
 
 
-def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
+def test_the_display_does_not_promise_that_a_few_long_games_end_soon() -> None:
     # 97 of 100 games have ended by move 1,000; the others have made 5,000 moves.
     progress = plain(100)
     lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
@@ -56,7 +56,7 @@ def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
     assert int(progress.time_left.split()[1]) > 20
 
 
-def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
+def test_a_pipe_gets_plain_lines_and_the_first_reports_games_of_earlier_runs() -> None:
     pipe = io.StringIO()
     display = display_on(Console(file=pipe))
     assert isinstance(display, PlainDisplay)
@@ -69,7 +69,7 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
     )
 
 
-def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
+def test_the_display_on_a_terminal_erases_itself() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     assert isinstance(display_on(console), LiveDisplay)

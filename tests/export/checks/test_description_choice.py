@@ -31,7 +31,7 @@ def choose(network: Any, weights: int = 60_000, **said: Any) -> tuple[str, Evide
 
 
 @pytest.mark.parametrize("corner", CORNERS)
-def test_the_order_of_the_actions_and_of_the_cells_is_found_for_every_favorite_corner(corner: str) -> None:
+def test_the_order_of_actions_and_cells_is_found_whichever_corner_the_network_prefers(corner: str) -> None:
     found, evidence = choose(TorchNetwork(snake_network(corner), corner))
     assert found == "flat rows up,down,left,right"
     assert (evidence.problem, evidence.warning) == (None, None)
@@ -113,7 +113,7 @@ def test_a_wrong_description_is_refused_with_the_flags_that_publish_the_right_on
     assert "--input one_hot" in raised.value.flags
 
 
-def test_columns_are_found_where_the_user_says_the_actions_alone() -> None:
+def test_columns_are_found_if_the_user_gives_only_the_actions() -> None:
     """With rows, this order of actions loses; with columns, it fits the network on the transposed board."""
     network = TorchNetwork(snake_network("top left"), "snake")
     found, _ = choose(network, answers__actions=("left", "right", "up", "down"))
@@ -133,7 +133,7 @@ def test_a_wrong_kind_of_numbers_is_refused_with_the_right_one(
     assert "--actions left,down,up,right" in raised.value.flags
 
 
-def test_a_divisor_is_asked_for(policy: Policy) -> None:
+def test_the_export_asks_for_the_divisor(policy: Policy) -> None:
     network = Function(policy, exponents_of("exponents", 16))
     with pytest.raises(
         NeedsFlags, match=r"an input divided by about 16; confirm it with --divide-by"
@@ -156,7 +156,7 @@ def nothing_learned(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     return scores
 
 
-def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hint() -> None:
+def test_a_network_that_has_learned_nothing_is_published_as_described_without_a_warning() -> None:
     network = Function(nothing_learned, exponents_of("exponents", 1))
     said: dict[str, Any] = {"reads__kind": "exponents", "reads__divide_by": 1.0}
     large = 10**7  # plays fewer games
@@ -175,7 +175,7 @@ def test_a_network_that_has_learned_nothing_is_published_as_described_with_no_hi
     )
 
 
-def test_values_of_the_opposite_sign_are_found_out() -> None:
+def test_values_of_the_opposite_sign_are_detected() -> None:
     snake = 4.0 ** -np.array([0, 1, 2, 3, 7, 6, 5, 4, 8, 9, 10, 11, 15, 14, 13, 12])
 
     def order(boards: NDArray[np.uint8]) -> NDArray[np.float64]:

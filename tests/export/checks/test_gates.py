@@ -46,7 +46,7 @@ class UpTo16(nn.Linear):
         return super().forward(torch.log(16.5 - exponents))
 
 
-def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
+def test_answers_that_are_not_numbers_are_found_at_every_stage() -> None:
     reads = Reads(kind="exponents", layout="flat")
     answers = Answers(kind="action_values", scale=1)
     description = Description(reads=reads, answers=answers, largest_exponent=17)
@@ -68,7 +68,7 @@ def test_equivariance_catches_a_player_that_sees_only_one_view(
         check_equivariance(graph, reference)
 
 
-def test_a_graph_for_moves_alone_that_plays_other_moves_is_another_player(
+def test_a_graph_for_moves_alone_that_makes_other_moves_is_refused(
     small_graphs: tuple[bytes, bytes], boards: NDArray[np.uint8]
 ) -> None:
     whole, alone = map(onnx.load_model_from_string, small_graphs)
@@ -90,7 +90,7 @@ class Changed:
 
 
 @of_one_kind
-def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
+def test_agreement_is_the_share_of_equal_moves_and_must_be_99_percent(
     network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     graph = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8))

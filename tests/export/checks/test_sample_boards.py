@@ -27,7 +27,7 @@ def player(network: FoldableNetwork) -> FoldedGraph:
 
 
 @of_one_kind
-def test_played_boards_are_different_and_running_and_from_all_stages(player: FoldedGraph) -> None:
+def test_recorded_boards_are_different_unfinished_and_from_all_stages(player: FoldedGraph) -> None:
     lines: list[str] = []
     boards = play_boards(player, 3_000, 15, seed=1, report=lines.append)
     assert boards.shape == (3_000, 16)

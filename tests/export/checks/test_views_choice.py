@@ -37,7 +37,7 @@ class Poor:
 ONE, EIGHT_VOTE, EIGHT_MEAN = ViewSetting(1, "vote"), ViewSetting(8, "vote"), ViewSetting(8, "mean")
 
 
-def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
+def test_a_network_that_knows_one_orientation_gets_one_view() -> None:
     lines: list[str] = []
     players: dict[ViewSetting, Mover] = {ONE: Good(), EIGHT_VOTE: Poor(), EIGHT_MEAN: Poor()}
     way, alternatives = choose_views(players, 8, lines.append)
@@ -47,7 +47,7 @@ def test_a_network_that_knows_one_view_is_asked_about_one() -> None:
     assert any("1 view: average score" in line and "(chosen)" in line for line in lines)
 
 
-def test_a_network_that_gains_by_eight_views_is_asked_about_all() -> None:
+def test_a_network_that_gains_by_eight_views_gets_eight() -> None:
     way, _ = choose_views({ONE: Poor(), EIGHT_VOTE: Good()}, 8, lambda _: None)
     assert way == EIGHT_VOTE
 
@@ -72,14 +72,14 @@ def slowly(
     return choose_views(slow, largest_exponent, lambda _: None, seconds, clock=lambda: Slow.seconds)
 
 
-def test_of_ways_that_play_equally_well_the_fewest_views_are_taken() -> None:
+def test_the_fewest_of_equally_strong_numbers_of_views_are_chosen() -> None:
     way, alternatives = slowly({ONE: Good(), EIGHT_VOTE: Good()}, seconds=600, largest_exponent=7)
     assert way == ONE
     assert alternatives is not None
     assert alternatives.moves is None  # all games had ended
 
 
-def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> None:
+def test_if_no_game_ends_in_time_scores_after_equally_many_moves_decide() -> None:
     cases: list[tuple[dict[ViewSetting, Mover], ViewSetting]] = [
         ({ONE: Good(), EIGHT_VOTE: Poor()}, ONE),
         ({ONE: Poor(), EIGHT_VOTE: Good()}, EIGHT_VOTE),
@@ -93,5 +93,5 @@ def test_if_no_game_is_over_in_time_the_moves_that_all_have_made_decide() -> Non
         assert (alternatives.moves, len(alternatives.rows)) == (256, 1)
 
 
-def test_without_time_for_some_moves_the_board_itself_is_the_only_view() -> None:
+def test_without_time_for_games_the_graph_gets_one_view() -> None:
     assert slowly({ONE: Poor(), EIGHT_VOTE: Good()}, seconds=200) == (ONE, None)

@@ -41,20 +41,20 @@ def describe(network: Network, **flags: Any) -> Any:
     return complete_without_games(hints_from_flags(LOGITS | paths), network)
 
 
-def test_planes_and_layout_follow_from_the_only_shape_that_the_network_takes() -> None:
+def test_planes_and_layout_follow_from_the_only_shape_that_the_network_accepts() -> None:
     description = describe(Network(lambda inputs: inputs.shape[1:] == (12, 4, 4)))
     assert (description.reads.layout, description.reads.planes) == ("channels_first", 12)
     assert description.largest_exponent == 11
 
 
-def test_a_declared_shape_and_type_decide() -> None:
+def test_a_declared_shape_and_type_determine_the_description() -> None:
     network = Network(lambda inputs: inputs.dtype == np.float64, shape=(None, 4, 4, 15), type="float64")
     description = describe(network)
     assert (description.reads.layout, description.reads.planes) == ("channels_last", 15)
     assert (description.reads.type, description.largest_exponent) == ("float64", 14)
 
 
-def test_an_embedding_tells_exponents_from_tiles_and_what_its_largest_is() -> None:
+def test_an_embedding_shows_that_it_reads_exponents_and_its_largest_one() -> None:
     def takes(inputs: NDArray[Any]) -> bool:
         return inputs.dtype == np.int64 and inputs.shape[1:] == (16,) and inputs.max(initial=0) < 15
 
@@ -63,14 +63,14 @@ def test_an_embedding_tells_exponents_from_tiles_and_what_its_largest_is() -> No
     assert description.largest_exponent == 14
 
 
-def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
+def test_the_user_must_choose_the_layout_of_flat_one_hot_cells() -> None:
     network = Network(lambda inputs: inputs[0].size == 256)
     with pytest.raises(ExportError, match="may be one_hot channels_first of 16 planes, one_hot "):
         describe(network)
     assert describe(network, reads__layout="flat_planes").reads.by_plane
 
 
-def test_fields_that_have_a_default_are_not_asked_for() -> None:
+def test_the_export_does_not_ask_for_fields_with_a_default() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4))
     description = describe(
         network, reads__empty_plane=False, answers__actions=("left", "up", "right", "down")
@@ -78,7 +78,7 @@ def test_fields_that_have_a_default_are_not_asked_for() -> None:
     assert (description.reads.cells, description.reads.empty_plane) == ("rows", False)
 
 
-def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
+def test_the_user_must_name_the_kind_of_numbers_and_the_meaning_of_four_outputs() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16,))
     with pytest.raises(ExportError, match="give --input; the input may be exponents flat, tiles flat, log2_"):
         describe(network)
@@ -86,7 +86,7 @@ def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None
         complete_without_games(hints_from_flags({"reads.kind": "log2"}), network)
 
 
-def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
+def test_a_single_output_is_an_afterstate_value_and_needs_a_scale() -> None:
     network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(1,))
     with pytest.raises(NeedsFlags, match="afterstate_value needs --scale") as raised:
         complete_without_games(Hints(), network)
@@ -103,7 +103,7 @@ def test_the_export_asks_for_the_meaning_of_an_output_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("shape", [(20,), (2, 4, 4)], ids=["four more inputs", "one more plane"])
-def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[int, ...]) -> None:
+def test_the_export_asks_about_a_network_that_reads_more_than_the_board(shape: tuple[int, ...]) -> None:
     board = (1, *shape[1:]) if shape[1:] else (16,)
     network = Network(lambda inputs: inputs.shape[1:] in (shape, board) and inputs.dtype == np.float32)
     more = r"more numbers than a board has; give --input .*--encoder; .*choose one with --answer"
@@ -113,7 +113,7 @@ def test_a_network_that_reads_more_than_the_board_is_asked_about(shape: tuple[in
     assert describe(network, reads__kind="tiles").reads.kind == "tiles"
 
 
-def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
+def test_the_export_asks_about_an_unusual_number_of_planes() -> None:
     """The last plane may hold the legal moves."""
     network = Network(lambda inputs: inputs.shape[1:] == (17, 4, 4))
     with pytest.raises(NeedsFlags, match=r"takes 17 planes, .*; give --planes .*--encoder;") as raised:
@@ -122,7 +122,7 @@ def test_more_planes_than_tiles_usually_need_are_asked_about() -> None:
     assert describe(network, reads__planes=17).largest_exponent == 16
 
 
-def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
+def test_the_error_for_a_network_that_accepts_no_input_lists_the_attempts() -> None:
     with pytest.raises(ExportError, match="accepts no input that fits a board; describe its input"):
         describe(Network(lambda _: False))
     with pytest.raises(ExportError, match=r"accepts no input that fits .*planes 16.*: mat1 and mat2"):
@@ -135,20 +135,20 @@ def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
         )
 
 
-def test_a_network_that_takes_one_board_only_is_told_so() -> None:
+def test_a_network_that_accepts_only_one_board_is_refused() -> None:
     network = Network(lambda inputs: inputs.shape == (1, 16) and inputs.dtype == np.int64)
     with pytest.raises(ExportError, match=r"single board \(exponents flat\), but no batch"):
         describe(network)
 
 
-def test_a_largest_exponent_that_the_network_does_not_take_is_refused() -> None:
+def test_a_largest_exponent_that_the_network_does_not_accept_is_refused() -> None:
     """The network would fail in the middle of a game, when the tile appears."""
     network = Network(lambda inputs: inputs.shape[1:] == (16,) and inputs.max() < 12)
     with pytest.raises(ExportError, match="refuses boards with largest_exponent 15"):
         describe(network, reads__kind="exponents", largest_exponent=15)
 
 
-def test_flags_overrule_the_file(tmp_path: Path) -> None:
+def test_flags_take_precedence_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text('[reads]\nkind = "tiles"\ncells = "columns"\n')
     hints = merged(hints_from_flags({"reads.kind": "log2"}), read_hints(tmp_path / "net.toml"))
     assert (hints.reads.kind, hints.reads.cells) == ("log2", "columns")
@@ -163,7 +163,7 @@ def test_flags_overrule_the_file(tmp_path: Path) -> None:
         ('[answers]\nactions = ["up", "down"]', "answers.actions has 2 entries, not 4"),
     ],
 )
-def test_a_file_that_is_no_description_is_one_line(text: str, message: str, tmp_path: Path) -> None:
+def test_an_invalid_description_file_gives_a_one_line_error(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(text)
     with pytest.raises(ExportError) as raised:
         read_hints(tmp_path / "net.toml")

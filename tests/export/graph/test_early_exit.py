@@ -57,7 +57,9 @@ def graphs(
     return whole.SerializeToString(), alone.SerializeToString()
 
 
-def test_moves_alone_are_those_of_the_whole_graph_ties_included(graphs: tuple[bytes, bytes]) -> None:
+def test_the_graph_for_moves_alone_makes_the_moves_of_the_full_graph_including_ties(
+    graphs: tuple[bytes, bytes],
+) -> None:
     whole, alone = graphs
     assert len(alone) < 50_000
     assert [each.name for each in onnx.load_model_from_string(alone).graph.output] == ["move"]

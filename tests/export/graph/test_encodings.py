@@ -53,7 +53,7 @@ def by_graph(reads: Reads, boards: NDArray[np.uint8], largest: int) -> NDArray[n
 
 
 @pytest.mark.parametrize("reads", [*ONE_HOT, *NUMBERS], ids=lambda reads: f"{reads.kind}-{reads.layout}")
-def test_the_graph_encodes_as_the_definition_does(reads: Reads) -> None:
+def test_the_graph_encodes_boards_by_the_definition(reads: Reads) -> None:
     boards = np.random.default_rng(1).integers(0, 12, (5, 16)).astype(np.uint8)
     expected = encode_plainly(reads, boards)
     found = by_graph(reads, boards, 11)
@@ -72,11 +72,11 @@ def test_the_graph_encodes_as_the_definition_does(reads: Reads) -> None:
     ],
     ids=str,
 )
-def test_numbers_are_what_their_names_say(reads: Reads, first_cells: list[float]) -> None:
+def test_numbers_have_the_encoding_of_their_names(reads: Reads, first_cells: list[float]) -> None:
     assert encode_plainly(reads, EXAMPLE)[0, :5].tolist() == first_cells
 
 
-def test_one_hot_cells_are_where_their_layout_says() -> None:
+def test_one_hot_cells_have_the_order_of_their_layout() -> None:
     def place(layout: Layout, *, empty_plane: bool = True) -> list[list[int]]:
         reads = Reads(kind="one_hot", layout=layout, planes=12, empty_plane=empty_plane)
         board = np.zeros((1, 16), np.uint8)

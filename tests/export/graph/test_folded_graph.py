@@ -144,7 +144,7 @@ def naive_answer(
 
 
 @pytest.mark.parametrize("size", [1, 31])
-def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
+def test_the_graph_answers_like_a_naive_player_at_any_batch_size(
     player: tuple[FoldedGraph, Rule, int], module: nn.Module, boards: NDArray[np.uint8], size: int
 ) -> None:
     graph, rule, symmetries = player
@@ -229,7 +229,7 @@ def test_a_symmetric_board_gets_the_same_answer_in_every_batch(
     assert alone.move.tolist() == together.move.tolist()
 
 
-def test_exponents_that_the_network_never_saw_are_answered_legally(graph: FoldedGraph) -> None:
+def test_boards_with_exponents_unknown_to_the_network_get_legal_moves(graph: FoldedGraph) -> None:
     asked = np.random.default_rng(7).integers(0, 256, (64, 16)).astype(np.uint8)
     asked[:, ::3] = 0  # room to move
     asked[0] = 255
@@ -238,7 +238,7 @@ def test_exponents_that_the_network_never_saw_are_answered_legally(graph: Folded
     np.testing.assert_allclose(answers.probabilities.sum(axis=1), 1, atol=1e-6)
 
 
-def test_no_boards_give_no_answers(graph: FoldedGraph) -> None:
+def test_an_empty_batch_gives_empty_outputs(graph: FoldedGraph) -> None:
     answers = graph.answer(np.empty((0, 16), np.uint8))
     assert answers.move.shape == (0,)
     assert answers.probabilities.shape == (0, 4)

@@ -44,7 +44,7 @@ def lead(scores: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.parametrize(("rule", "symmetries"), [("mean", 8), ("vote", 8), ("mean", 1)])
-def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
+def test_the_graph_answers_like_a_naive_player_at_any_batch_size(
     value_module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:
     graph = folded(value_module, rule, symmetries)
@@ -67,7 +67,7 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
     assert clear > 18
 
 
-def test_exponents_that_the_network_never_saw_are_answered_legally(value_module: nn.Module) -> None:
+def test_boards_with_exponents_unknown_to_the_network_get_legal_moves(value_module: nn.Module) -> None:
     asked = np.random.default_rng(7).integers(0, 256, (64, 16)).astype(np.uint8)
     asked[:, ::3] = 0  # room to move
     answers = folded(value_module, "mean", 8).answer(asked)

@@ -72,7 +72,7 @@ def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs:
     assert half.ByteSize() < 0.75 * body.ByteSize()
 
 
-def test_numbers_too_large_for_float16_are_found_though_a_cpu_computes_them() -> None:
+def test_numbers_too_large_for_float16_are_found_on_a_cpu() -> None:
     body = TorchNetwork(nn.Linear(16, 4), "tiles").body(["output"], np.zeros((3, 16), np.float32))
     check_float16_range(body, np.full((1, 16), 8192, np.float32))
     with pytest.raises(ExportError, match=r"must be at most 65,504 in float16, got 131,072"):

@@ -26,7 +26,7 @@ def form(network: FoldableNetwork, boards: NDArray[np.uint8]) -> FoldedNetwork:
     return calibrate(network, boards[:512], 1.0)
 
 
-def test_moves_stay_as_they_are_in_float32(
+def test_moves_equal_those_of_float32(
     network: FoldableNetwork, form: FoldedNetwork, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
@@ -68,7 +68,7 @@ def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("fate", ["a dead channel", "a dead layer", "a channel of bias alone", "huge biases"])
-def test_odd_networks_give_finite_answers_close_to_float32(
+def test_unusual_networks_give_finite_answers_close_to_float32(
     network: FoldableNetwork, boards: NDArray[np.uint8], fate: str
 ) -> None:
     hidden = list(network.hidden)

@@ -24,7 +24,7 @@ def metadata(card: Card) -> Any:
     return yaml.safe_load(header)
 
 
-def test_a_hub_finds_the_kind_of_model_and_its_figures(card: Card) -> None:
+def test_a_model_hub_finds_the_kind_of_model_and_its_figures(card: Card) -> None:
     found = metadata(card)
     assert found["library_name"] == "onnx"
     assert found["pipeline_tag"] == "reinforcement-learning"

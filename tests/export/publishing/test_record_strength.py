@@ -81,7 +81,7 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
 
 
-def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_path: Path) -> None:
+def test_programs_that_change_a_card_at_the_same_time_lose_no_change(models: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models, tmp_path / "models")) / "small/1"
     before = read_card(tmp_path / "models")["weights"]
 

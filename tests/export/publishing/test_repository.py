@@ -29,7 +29,7 @@ def everything_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_version_holds_its_files_and_the_model_its_configuration(tmp_path: Path) -> None:
+def test_a_version_contains_its_files_and_the_model_its_configuration(tmp_path: Path) -> None:
     folder = publish(tmp_path / "models", "cnn5", 1, FILES, "name: cnn5")
     assert folder == tmp_path / "models/cnn5/1"
     assert everything_below(tmp_path / "models/cnn5") == [
@@ -52,7 +52,7 @@ def test_other_accounts_may_read_published_files(tmp_path: Path) -> None:
     assert (folder / "model.onnx").stat().st_mode & 0o777 == 0o644
 
 
-def test_versions_count_up_past_the_largest_and_past_other_files(tmp_path: Path) -> None:
+def test_the_next_version_follows_the_largest_and_ignores_other_files(tmp_path: Path) -> None:
     assert next_version(tmp_path, "cnn5") == 1
     for name in ("1", "10", ".publishing-11-1", "notes"):
         (tmp_path / "cnn5" / name).mkdir(parents=True)
@@ -70,7 +70,7 @@ def test_an_existing_version_is_never_touched(tmp_path: Path) -> None:
     assert (tmp_path / "cnn5/1/model.onnx").read_bytes() == b"graph"
 
 
-def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failure_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     unwritable = {"model.onnx": b"graph", "missing/card.json": b"{}"}
     with pytest.raises(ExportError, match="No such file"):
         publish(tmp_path / "models", "cnn5", 1, unwritable, "")
@@ -91,7 +91,7 @@ class Meanwhile(dict[str, bytes]):
         return super().items()
 
 
-def test_of_two_exports_at_once_the_slower_leaves_the_faster_ones_version_alone(tmp_path: Path) -> None:
+def test_the_slower_of_two_exports_does_not_change_the_version_of_the_faster(tmp_path: Path) -> None:
     with pytest.raises(VersionExistsError, match="cnn5/1 exists; published versions are never replaced"):
         publish(tmp_path / "models", "cnn5", 1, Meanwhile(tmp_path / "models"), "name: cnn5")
     assert everything_below(tmp_path / "models/cnn5") == ["1", "1/model.onnx", "config.pbtxt"]
@@ -127,7 +127,7 @@ def temporary_folders(model: Path) -> list[Path]:
     return list(model.glob(".publishing-*"))
 
 
-def test_what_a_killed_export_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_the_next_export_removes_the_files_of_a_killed_one(tmp_path: Path) -> None:
     with export_in_the_middle(tmp_path) as process:
         process.kill()
     assert len(temporary_folders(tmp_path / "cnn5")) == 1
@@ -142,7 +142,7 @@ def test_what_a_killed_export_leaves_is_removed_by_the_next_one(tmp_path: Path) 
     ]
 
 
-def test_an_export_that_still_runs_keeps_its_temporary_folder(tmp_path: Path) -> None:
+def test_a_running_export_keeps_its_temporary_folder(tmp_path: Path) -> None:
     with export_in_the_middle(tmp_path) as process:
         publish(tmp_path, "cnn5", 2, FILES, "faster")
         assert len(temporary_folders(tmp_path / "cnn5")) == 1
@@ -156,7 +156,7 @@ def test_an_export_that_still_runs_keeps_its_temporary_folder(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "/a", "a\\b", ".hidden", "-x", "a b", "a" * 129, "a\n"]
 )
-def test_names_with_surprises_are_refused(name: str) -> None:
+def test_unsafe_names_are_refused(name: str) -> None:
     with pytest.raises(ExportError, match="model name"):
         check_name(name)
 
@@ -170,7 +170,7 @@ class Interrupted(UserDict[str, bytes]):
         return super().__getitem__(name)
 
 
-def test_files_are_replaced_all_or_none(tmp_path: Path) -> None:
+def test_either_all_files_are_replaced_or_none(tmp_path: Path) -> None:
     replace_files(tmp_path, FILES)
     with pytest.raises(KeyboardInterrupt):
         replace_files(tmp_path, Interrupted(dict.fromkeys(FILES, b"new")))
@@ -183,7 +183,7 @@ def test_files_are_replaced_all_or_none(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES | {"card.json": b"new"}
 
 
-def test_what_a_killed_change_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_the_next_change_removes_the_files_of_a_killed_one(tmp_path: Path) -> None:
     for file in ("card.json.0123456789abcdef.partial", "other.json.12-34.partial", "notes.partial"):
         (tmp_path / file).write_bytes(b"half")
     with locked_version(tmp_path):

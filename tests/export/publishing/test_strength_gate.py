@@ -61,9 +61,7 @@ def versions() -> list[str]:
     return sorted(folder.name for folder in Path("models/small").iterdir() if folder.is_dir())
 
 
-def test_the_first_version_has_nothing_to_play_against(
-    source: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_version_has_no_opponent(source: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*source, "--no-worse-than", "5%"]) == 0
     assert "strength: small has no published version to play against" in capfd.readouterr().err
 
@@ -128,12 +126,12 @@ def ended_by(number: signal.Signals, *command: str) -> int:
 
 
 @pytest.mark.usefixtures("published")
-def test_the_games_end_with_the_process_of_a_contest_that_is_killed() -> None:
+def test_the_games_end_when_the_process_of_the_contest_is_killed() -> None:
     assert ended_by(signal.SIGKILL, sys.executable, "-c", CONTEST) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_each_signal_ends_what_plays_and_then_the_export(number: signal.Signals) -> None:
+def test_each_signal_ends_the_games_and_then_the_export(number: signal.Signals) -> None:
     games = f"echo $$ > games.pid; kill -{number:d} {os.getpid()}; exec tail -f /dev/null"
     with pytest.raises(SystemExit) as ended, handling(exit_by_signal, number):
         strength_gate._run(["sh", "-c", games], os.environ)

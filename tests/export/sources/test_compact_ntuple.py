@@ -92,7 +92,7 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
         assert (behind(unpacked, asked[decided], moves[decided]) <= TIE).all()
 
 
-def test_lanes_and_views_share_tables_that_are_unpacked_once(
+def test_lanes_and_views_share_tables_which_are_unpacked_once(
     models: Path, boards: NDArray[np.uint8], tmp_path: Path
 ) -> None:
     model = (models / "small/1/model.onnx").read_bytes()

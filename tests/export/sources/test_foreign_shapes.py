@@ -145,7 +145,7 @@ def test_a_value_head_is_the_output_value_in_the_mean_over_the_views(boards: NDA
     np.testing.assert_allclose(answered, 100 * values, rtol=1e-4, atol=1e-4)
 
 
-def test_planes_for_fewer_tiles_are_refused_or_clamped_as_the_owner_says(
+def test_tiles_beyond_the_planes_are_refused_or_clamped_as_described(
     boards: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(4)
@@ -162,7 +162,7 @@ def test_planes_for_fewer_tiles_are_refused_or_clamped_as_the_owner_says(
     assert np.mean(folded(source).next_moves(asked) == expected) > 0.99
 
 
-def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_make(
+def test_a_forward_that_branches_on_values_gives_one_line_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shape = Shape("DecidesByNumbers", floats, {"reads.kind": "exponents"})
@@ -181,7 +181,7 @@ def test_a_forward_that_decides_by_the_numbers_is_one_line_with_the_change_to_ma
         ),
     ],
 )
-def test_a_network_that_no_graph_can_play_is_one_line(
+def test_a_network_that_cannot_become_a_graph_gives_a_one_line_error(
     module: Callable[[], nn.Module], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ExportError, match=message):
@@ -208,6 +208,6 @@ def test_a_module_that_reads_the_command_line_gets_an_empty_one(
         (f"{PLACE}:of_one_board", r"fails on exponents \[3, 16\]: RuntimeError: shape '\[16\]' is invalid"),
     ],
 )
-def test_an_encoder_that_cannot_be_used_is_one_line(place: str, message: str) -> None:
+def test_an_unusable_encoder_gives_a_one_line_error(place: str, message: str) -> None:
     with pytest.raises(ExportError, match=message):
         read_encoder(place)

@@ -68,7 +68,7 @@ def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.
     return difference
 
 
-def test_moves_are_the_native_players_up_to_ties(
+def test_moves_equal_those_of_the_native_player_up_to_ties(
     graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     moves = graph.next_moves(boards)
@@ -76,7 +76,7 @@ def test_moves_are_the_native_players_up_to_ties(
     assert np.mean(moves == best_moves(network.action_values(pack(boards)))) > 0.98
 
 
-def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
+def test_a_merge_that_outgrows_the_tables_is_worth_only_its_reward() -> None:
     board = np.array([[15, 15, 1, 0, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
     cheap, dear = (NTupleNetwork(TUPLES, np.full(2 * 16**3, value, np.float32)) for value in (0, 9_999))
     for player, merges in ((cheap, True), (dear, False)):
@@ -109,7 +109,7 @@ def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
     assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
 
 
-def test_a_version_with_tables_beside_its_graph_is_measured_again(
+def test_a_version_with_external_tables_can_be_measured_again(
     models: Path,
     saved: Path,
     boards_file: Path,
@@ -135,7 +135,7 @@ def test_a_server_answers_with_the_native_players_moves(
     assert (behind(network, boards, moves) <= TIE).all()
 
 
-def test_moves_that_are_worse_than_the_players_own_are_caught(
+def test_moves_that_are_worse_than_the_players_are_found(
     graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     values = network.action_values(pack(boards))
@@ -165,7 +165,7 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
         (["--precisions", "fp32,int8"], "cannot be exported as int8"),
     ],
 )
-def test_a_failure_is_one_line_and_leaves_no_file(
+def test_a_failure_gives_a_one_line_error_and_leaves_no_file(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
 ) -> None:
     assert export(saved, tmp_path / "models", *flags) == 1

@@ -87,7 +87,7 @@ def branching(file: Path, weights: Weights) -> None:
         "branching",
     ],
 )
-def test_a_file_of_any_dialect_is_published_and_answers_as_it_did(
+def test_a_file_of_any_dialect_is_published_and_keeps_its_answers(
     write: Callable[[Path, Weights], None],
     flags: list[str],
     weights: Weights,
@@ -104,7 +104,7 @@ def test_a_file_of_any_dialect_is_published_and_answers_as_it_did(
     check_moves(published, weights, lessons.boards[:300])
 
 
-def test_a_batch_whose_boards_change_each_others_answers_is_refused_before_any_game(
+def test_a_network_whose_boards_affect_each_other_is_refused_before_any_game(
     weights: Weights, lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = linear_model(weights, batch=2)
@@ -131,7 +131,7 @@ def keep_as_a_hub(file: Path, link: Link) -> None:
 
 
 @pytest.mark.parametrize("link", [os.rename, os.symlink], ids=["files", "symbolic links"])
-def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
+def test_external_tensors_are_read_and_included_in_the_digest(
     link: Link, weights: Weights, lessons: Lessons, lessons_file: Path, tmp_path: Path
 ) -> None:
     digests: list[str] = []
@@ -170,7 +170,7 @@ def test_action_values_of_any_size_decide_every_move(
         assert (graph.next_moves(boards) == own).all()
 
 
-def test_small_action_values_beside_a_large_one_decide_as_well(
+def test_small_action_values_beside_a_large_one_also_decide(
     weights: Weights, lessons: Lessons, tmp_path: Path
 ) -> None:
     """An example is a softmax that prefers an illegal move."""

@@ -104,7 +104,7 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(
+def test_an_unusable_file_gives_a_one_line_error_and_nothing_is_published(
     write: Callable[[Path, Weights], None],
     flags: list[str],
     message: str,

@@ -108,7 +108,7 @@ FILES: dict[str, tuple[Callable[[Net, Net], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_gives_the_weights_that_its_owner_plays_with(name: str, tmp_path: Path) -> None:
+def test_a_file_gives_the_weights_that_its_owner_uses(name: str, tmp_path: Path) -> None:
     make, place = FILES[name]
     net = some(1)
     torch.save(make(net, some(2)), tmp_path / "file.pt")
@@ -117,7 +117,7 @@ def test_a_file_gives_the_weights_that_its_owner_plays_with(name: str, tmp_path:
     assert note.startswith(f"weights: the 9 tensors{of} in ")
 
 
-def test_the_user_may_take_another_state_and_is_told_which_there_are(tmp_path: Path) -> None:
+def test_the_user_can_choose_another_state_and_sees_which_exist(tmp_path: Path) -> None:
     one, two = some(1), some(2)
     torch.save({"policy_net": one.state_dict(), "target_net": two.state_dict()}, tmp_path / "dqn.pt")
     assert "--state can choose 'target_net' instead" in check(Net(), tmp_path / "dqn.pt", one)
@@ -136,7 +136,7 @@ class Trap:
         return exec, ("raise SystemExit('executed')",)
 
 
-def test_what_a_file_wants_to_run_is_not_run(tmp_path: Path) -> None:
+def test_code_in_a_file_of_weights_is_not_run(tmp_path: Path) -> None:
     net = some()
     torch.save({"trap": Trap(), "net": net.state_dict()}, tmp_path / "trap.pt")
     check(Net(), tmp_path / "trap.pt", net)
@@ -161,7 +161,7 @@ def script(net: Net) -> bytes:
     ],
     ids=["TorchScript", "ONNX", "Keras", "text", "damaged", "Git LFS"],
 )
-def test_another_kind_of_file_is_named_with_the_flag_that_takes_it(
+def test_another_kind_of_file_is_refused_with_the_flag_that_accepts_it(
     content: Callable[[Net], bytes], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(content(some()))
@@ -182,7 +182,7 @@ def save_sb3(file: Path, tensors: dict[str, Tensor], settings: dict[str, Any]) -
         archive.writestr("policy.optimizer.pth", weights.getvalue())
 
 
-def test_a_model_of_stable_baselines_is_a_standard_policy_or_the_users_module(tmp_path: Path) -> None:
+def test_a_stable_baselines_model_is_a_standard_policy_or_the_users_module(tmp_path: Path) -> None:
     torch.manual_seed(1)
     bodies = {part: nn.Sequential(nn.Linear(16, 8), nn.ReLU()) for part in ("policy_net", "value_net")}
     policy, value = nn.Linear(8, 4), nn.Linear(8, 1)
@@ -206,7 +206,7 @@ def test_a_model_of_stable_baselines_is_a_standard_policy_or_the_users_module(tm
         read_sb3(tmp_path / "own.zip")
 
 
-def test_a_flipped_bit_is_told_by_the_checksum(tmp_path: Path) -> None:
+def test_the_checksum_detects_a_flipped_bit(tmp_path: Path) -> None:
     torch.save(some().state_dict(), tmp_path / "net.pt")
     content = bytearray((tmp_path / "net.pt").read_bytes())
     place = content.index(some().out.weight.detach().numpy().tobytes())

@@ -116,7 +116,7 @@ def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: P
     assert check_published(place, lessons)["architecture"]["kind"] == "TorchScript"
 
 
-def test_a_wrong_order_of_actions_is_refused_with_the_flags_of_the_right_one_and_may_be_accepted(
+def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_accepted(
     place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.save(snake_network("top left").state_dict(), place / "snake.pt")

@@ -9,7 +9,7 @@ import pytest
 from octofold_game.commands.extras import install_command
 
 
-def test_the_command_names_this_environments_pip_and_the_clone_that_it_was_made_from(
+def test_the_command_has_the_pip_of_this_environment_and_the_path_of_its_clone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
     """Do nothing; stands for another handler."""
 
 
-def test_a_signal_ends_the_block_with_its_exit_code_and_has_its_handler_again() -> None:
+def test_a_signal_ends_the_block_with_its_exit_code_and_restores_its_handler() -> None:
     before = signal.signal(signal.SIGHUP, _note)
     try:
         with pytest.raises(SystemExit) as ended, handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
@@ -36,7 +36,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up_but_a_later_one_does(
+def test_a_second_signal_does_not_interrupt_the_cleanup_of_the_first_but_a_later_one_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = time.monotonic()
@@ -51,7 +51,7 @@ def test_a_second_signal_does_not_cut_off_what_the_first_one_cleans_up_but_a_lat
             signal.raise_signal(signal.SIGTERM)
 
 
-def test_output_after_the_reader_has_gone_is_discarded() -> None:
+def test_output_to_a_closed_pipe_is_discarded() -> None:
     code = (
         "import signal, sys\n"
         "from octofold_game.commands.signals import handling\n"
@@ -75,7 +75,7 @@ def test_output_after_the_reader_has_gone_is_discarded() -> None:
         assert process.wait(100) == 0
 
 
-def test_a_thread_leaves_signals_to_the_main_thread() -> None:
+def test_a_thread_does_not_change_signal_handlers() -> None:
     def own() -> object:
         with handling(exit_by_signal, signal.SIGTERM):
             return signal.getsignal(signal.SIGTERM)

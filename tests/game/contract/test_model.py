@@ -54,7 +54,7 @@ FIRST = {
 
 
 @pytest.mark.parametrize("file", CARDS, ids=lambda file: "/".join(file.parts[-3:-1]))
-def test_a_shipped_card_is_read_and_written_back_to_the_byte(file: Path) -> None:
+def test_a_shipped_card_is_read_and_written_back_byte_for_byte(file: Path) -> None:
     card = read_card(file.parent)
     assert (card.name, str(card.version)) == file.parts[-3:-1]
     assert encode_card(card) == file.read_bytes()
@@ -68,14 +68,14 @@ def test_a_card_of_the_first_version_still_loads() -> None:
     assert card.boards is None
 
 
-def test_a_card_need_say_no_more_than_serving_needs() -> None:
+def test_a_card_needs_only_the_fields_for_serving() -> None:
     card = parse_card(json.dumps({**SERVING, "of a later version": {}}))
     assert (card.weights, card.decision_rule, card.strength) == (0, None, None)
     assert json.loads(encode_card(card)) == {**SERVING, "strength": None}
 
 
 @pytest.mark.parametrize("field", SERVING)
-def test_what_serving_needs_may_not_be_missing(field: str) -> None:
+def test_fields_for_serving_are_required(field: str) -> None:
     content = {name: value for name, value in SERVING.items() if name != field}
     with pytest.raises(CardError, match=rf"^card\.json: {field} is missing$"):
         parse_card(json.dumps(content))
@@ -100,7 +100,7 @@ def test_a_wrong_field_of_a_card_is_named(change: dict[str, Any], message: str) 
     assert str(refused.value) == f"card.json: {message}"
 
 
-def test_a_card_is_read_at_once_or_not_at_all(tmp_path: Path) -> None:
+def test_a_card_that_is_not_a_regular_file_of_limited_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CardError, match=r"card\.json cannot be read: No such file"):
         read_card(tmp_path)
     os.mkfifo(tmp_path / CARD_FILE)

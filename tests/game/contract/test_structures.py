@@ -72,7 +72,7 @@ def test_content_that_fits_becomes_the_structure() -> None:
         ({"parts": {"\ud800": {"count": 3}}}, "it contains text that is not Unicode"),
     ],
 )  # fmt: skip
-def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -> None:
+def test_an_error_names_the_place_and_the_wrong_value(content: Any, message: str) -> None:
     with pytest.raises(StructureError) as refused:
         structured(content, Outer)
     assert str(refused.value).startswith(message)
@@ -90,7 +90,7 @@ def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -
         ([], "held is a list, not an object"),
     ],
 )
-def test_of_several_structures_the_one_that_its_tag_names_is_explained(held: Any, message: str) -> None:
+def test_an_error_is_about_the_structure_that_the_tag_names(held: Any, message: str) -> None:
     with pytest.raises(StructureError) as refused:
         structured({"held": held}, Drawer)
     assert str(refused.value).startswith(message)

@@ -4,7 +4,7 @@ import pytest
 from octofold_game.drawing.viewer.script import in_one
 
 
-def test_a_module_comes_once_and_before_all_that_import_it() -> None:
+def test_a_module_appears_once_and_before_all_that_import_it() -> None:
     modules = {
         "entry.js": 'import { twice } from "./math.js";\nimport { say } from "./words.js";\nsay(twice(2));\n',
         "words.js": '/** Says things. */\n\nimport { twice } from "./math.js";\n'
@@ -30,6 +30,6 @@ def test_a_module_comes_once_and_before_all_that_import_it() -> None:
         ('import { again } from "./entry.js";\n', "entry.js imports itself through entry.js"),
     ],
 )
-def test_a_form_that_one_script_cannot_have_is_named(text: str, message: str) -> None:
+def test_an_import_or_export_that_a_single_script_cannot_contain_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         in_one({"entry.js": text, "other.js": ""}, "entry.js")

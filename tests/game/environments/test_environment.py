@@ -24,11 +24,11 @@ def _without_a_screen() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_gymnasium_finds_nothing_to_complain_about(one_hot: bool) -> None:
+def test_the_environment_passes_the_checks_of_gymnasium(one_hot: bool) -> None:
     check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="rgb_array").unwrapped)
 
 
-def test_the_environment_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
+def test_the_environment_can_be_made_by_name_without_an_import() -> None:
     code = (
         "import gymnasium; name = 'octofold_game.environments.single:octofold/2048-v0';"
         "env = gymnasium.make(name);"
@@ -46,7 +46,7 @@ def first_legal_game(seed: int, game: int) -> Episode:
             return finished[0]
 
 
-def test_a_seed_gives_the_games_that_episodes_has_one_after_the_other() -> None:
+def test_a_seed_gives_the_games_of_episodes_in_order() -> None:
     env = Game2048Env()
     for game in range(3):
         observation, info = env.reset(seed=11) if game == 0 else env.reset()
@@ -67,7 +67,7 @@ def test_a_seed_gives_the_games_that_episodes_has_one_after_the_other() -> None:
 LATE = [[11, 10, 9, 8], [4, 5, 6, 7], [3, 2, 1, 1], [0, 0, 0, 0]]
 
 
-def test_a_game_starts_from_a_board_that_is_given() -> None:
+def test_a_game_can_start_from_a_given_board() -> None:
     env = Game2048Env()
     for board in (LATE, np.array(LATE).ravel()):
         observation, info = env.reset(seed=11, options={"board": board})
@@ -98,7 +98,7 @@ def test_a_game_starts_from_a_board_that_is_given() -> None:
         ({"game": 2**63}, r"at most 2\*\*63 - 1"),
     ],
 )
-def test_a_wrong_start_is_refused_and_the_game_goes_on(options: dict[str, object], message: str) -> None:
+def test_a_wrong_start_is_refused_and_the_game_continues(options: dict[str, object], message: str) -> None:
     env = Game2048Env(render_mode="ansi")
     env.reset(seed=11)
     before = env.render()
@@ -107,7 +107,7 @@ def test_a_wrong_start_is_refused_and_the_game_goes_on(options: dict[str, object
     assert env.render() == before
 
 
-def test_an_illegal_action_changes_nothing_and_is_worth_nothing() -> None:
+def test_an_illegal_action_changes_nothing_and_has_reward_0() -> None:
     env = Game2048Env()
     observation, info = env.reset(seed=3)
     while info["action_mask"].all():
@@ -164,7 +164,7 @@ def test_a_window_shows_each_board_and_closes() -> None:
         ("PIL", "rgb_array", "pictures of boards need Pillow: run "),
     ],
 )
-def test_a_package_that_a_picture_lacks_is_named_with_its_command(
+def test_a_missing_package_for_pictures_is_named_with_its_command(
     missing: str, mode: str, message: str
 ) -> None:
     code = (

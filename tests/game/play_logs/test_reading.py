@@ -26,7 +26,7 @@ def write(path: Path, parts: Iterable[LoggedMoves]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_log_comes_back_as_it_was_written(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
+def test_a_log_is_read_as_it_was_written(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
     path = write(tmp_path / f"moves{suffix}", [played, played])
     moves, bad = read(path, check_rules=True)
     assert not bad
@@ -34,7 +34,9 @@ def test_a_log_comes_back_as_it_was_written(tmp_path: Path, played: LoggedMoves,
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_log_that_fails_on_the_way_leaves_nothing(tmp_path: Path, played: LoggedMoves, suffix: str) -> None:
+def test_a_log_that_cannot_be_written_completely_leaves_no_file(
+    tmp_path: Path, played: LoggedMoves, suffix: str
+) -> None:
     def fail() -> Iterator[LoggedMoves]:
         yield played
         raise RuntimeError
@@ -67,7 +69,7 @@ def test_bad_lines_are_reported_with_file_line_and_reason(
     assert str(bad[1]) == f"{path}:10: right does not change the board"
 
 
-def test_a_file_that_is_cut_short_or_damaged_is_an_error(tmp_path: Path, played: LoggedMoves) -> None:
+def test_a_truncated_or_damaged_file_is_an_error(tmp_path: Path, played: LoggedMoves) -> None:
     path = write(tmp_path / "moves.txt.gz", [played])
     content = path.read_bytes()
     half, nearly = (content[: int(share * len(content))] for share in (0.5, 0.999))
@@ -77,14 +79,14 @@ def test_a_file_that_is_cut_short_or_damaged_is_an_error(tmp_path: Path, played:
             read(path)
 
 
-def test_a_file_without_lines_takes_no_more_memory_than_a_block(tmp_path: Path) -> None:
+def test_a_file_without_line_breaks_takes_the_memory_of_one_block(tmp_path: Path) -> None:
     path = tmp_path / "zeros"
     path.write_bytes(b"x" * 5_000_000)
     assert max(len(block) for block in line_blocks(path)) < 2 * BLOCK_BYTES
     assert [str(line) for line in read(path)[1]] == [f"{path}:1: it is longer than 1,000 bytes"]
 
 
-def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path) -> None:
+def test_the_logs_of_a_folder_are_read_in_order_of_their_names(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt.gz", "result.json"):
         (tmp_path / name).touch()
     assert [file.name for file in log_files(tmp_path)] == ["a.txt.gz", "b.txt"]

@@ -13,7 +13,7 @@ PUBLISHED = b"r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15"
 BOARD = [13, 5, 5, 2, 14, 8, 3, 1, 12, 9, 1, 0, 11, 10, 0, 1]
 
 
-def test_the_published_line_is_read_as_its_authors_say() -> None:
+def test_the_published_line_is_read_as_its_authors_describe() -> None:
     moves, lines, bad = parse(PUBLISHED + b"\n")
     assert (moves.boards.tolist(), moves.moves.tolist(), moves.cells.tolist()) == ([BOARD], [3], [15])
     assert (lines.tolist(), bad) == ([0], [])
@@ -26,7 +26,7 @@ MOVES = st.tuples(
 
 
 @given(st.lists(MOVES, min_size=1, max_size=20))
-def test_moves_come_back_as_they_were_written(logged: list[tuple[list[int], int, int]]) -> None:
+def test_moves_are_read_as_they_were_written(logged: list[tuple[list[int], int, int]]) -> None:
     boards, made, cells = zip(*logged, strict=True)
     text = format_moves(
         LoggedMoves(np.array(boards, np.uint8), np.array(made, np.uint8), np.array(cells, np.uint8))
@@ -56,7 +56,7 @@ def test_moves_come_back_as_they_were_written(logged: list[tuple[list[int], int,
         (PUBLISHED + b" " * LONGEST_LINE, "it is longer than 1,000 bytes"),
     ],
 )
-def test_a_bad_line_is_left_out_and_its_fault_is_named(line: bytes, fault: str) -> None:
+def test_a_bad_line_is_skipped_and_its_error_is_named(line: bytes, fault: str) -> None:
     moves, lines, bad = parse(b"\n".join([PUBLISHED, line, b"", PUBLISHED, b""]))
     assert len(moves) == 2
     assert lines.tolist() == [0, 3]
@@ -69,7 +69,7 @@ TOKENS = st.sampled_from(
 
 
 @given(st.lists(st.lists(TOKENS, max_size=22) | st.just([*PUBLISHED.decode().split(), "\r"]), max_size=6))
-def test_a_line_is_a_move_exactly_if_it_has_no_fault(drawn: list[list[str]]) -> None:
+def test_a_line_is_a_move_exactly_if_it_has_no_error(drawn: list[list[str]]) -> None:
     lines = [" ".join(tokens).encode() for tokens in drawn]
     moves, good, bad = parse(b"".join(line + b"\n" for line in lines) or b"\n")
     moves_in = [number for number, line in enumerate(lines) if line.split()]

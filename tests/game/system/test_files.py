@@ -11,7 +11,7 @@ import pytest
 from octofold_game.system.files import appending, read_regular, whole_file, write_text
 
 
-def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically_and_no_temporary_file_remains(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     file.write_text("old")
     with whole_file(file) as partial:
@@ -30,7 +30,7 @@ def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) 
         (OSError(2, "No such file", "another"), "No such file: 'another'$"),
     ],
 )
-def test_an_error_names_the_file_if_it_names_none(
+def test_an_error_without_a_file_name_gets_one(
     tmp_path: Path, opened: Callable[[Path], AbstractContextManager[object]], error: OSError, told: str
 ) -> None:
     fresh = copy.copy(error)  # an error keeps the name of its file, so each test needs a new one
@@ -38,7 +38,7 @@ def test_an_error_names_the_file_if_it_names_none(
         raise fresh
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     write_text(file, "old")
 
@@ -53,7 +53,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_of_two_writers_at_once_the_last_one_wins(tmp_path: Path) -> None:
+def test_the_last_of_two_concurrent_writers_wins(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     with whole_file(file) as partial:
         partial.write_text("begun first")
@@ -75,7 +75,7 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
         read_regular(path, 100)
 
 
-def test_a_file_is_read_up_to_the_size_that_is_allowed(tmp_path: Path) -> None:
+def test_a_file_is_read_up_to_the_allowed_size(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
     assert read_regular(file, 5) == b"12345"

@@ -19,7 +19,7 @@ from octofold_game.system.processors import cpu_name, usable_cores
         (b"model name\t:\n", "aarch64"),
     ],
 )
-def test_the_name_is_that_of_linux_or_else_the_given_one(
+def test_the_processor_has_the_name_that_linux_reports_or_a_given_one(
     tmp_path: Path, content: bytes, expected: str
 ) -> None:
     (tmp_path / "cpuinfo").write_bytes(content)
@@ -35,7 +35,7 @@ def test_the_name_is_that_of_linux_or_else_the_given_one(
         ("max 100000", "50000 100000", 1),
     ],
 )
-def test_a_quota_of_the_container_or_of_one_around_it_leaves_whole_cores(
+def test_a_quota_of_the_container_or_its_parents_limits_the_number_of_cores(
     tmp_path: Path, own: str, above: str, cores: int | None
 ) -> None:
     (tmp_path / "pod" / "container").mkdir(parents=True)

@@ -109,7 +109,7 @@ def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_sooner_win_is_worth_more_than_a_later_one_and_than_all_else(
+def test_an_earlier_win_is_worth_more_than_a_later_one_and_than_anything_else(
     boards: NDArray[np.uint8], depth: int
 ) -> None:
     # All exponents are raised by two. The largest tile is then 256, and some boards soon reach 512, which
@@ -155,7 +155,7 @@ def test_the_heuristic_matches_ovolves(boards: NDArray[np.uint8]) -> None:
             assert heuristic(pack(board[None])[0]) == pytest.approx(worth(board))
 
 
-def test_the_spawns_that_are_searched_are_the_costliest_ones() -> None:
+def test_the_search_considers_only_the_worst_spawns() -> None:
     few = np.random.default_rng(4).integers(0, 4, (300, 16)).astype(np.uint8)
     for board in few:
         chosen = int(costliest_spawns(pack(board[None])[0]))
@@ -165,14 +165,14 @@ def test_the_spawns_that_are_searched_are_the_costliest_ones() -> None:
         assert sorted(map(bytes, found)) == sorted(map(bytes, worst_spawns(board)))
 
 
-def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:
+def test_with_a_time_limit_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:
     chosen = boards[3:9]
     shallow = MinimaxPlayer(depth=2).action_values(chosen)
     deeper = MinimaxPlayer(depth=2, milliseconds=20).action_values(chosen)
     assert (deeper != shallow).any(axis=1).all()
 
 
-def test_with_time_a_won_board_is_not_searched_deeper() -> None:
+def test_with_a_time_limit_a_won_board_is_not_searched_deeper() -> None:
     board = np.array([[10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3]], np.uint8)
     # The limit is an hour, so this test ends only if the search ends early.
     assert MinimaxPlayer(depth=1, milliseconds=3_600_000).next_moves(board).tolist() in ([1], [3])

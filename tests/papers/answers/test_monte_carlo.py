@@ -39,7 +39,7 @@ def test_the_minimum_the_maximum_and_the_average_are_those_of_the_same_games(boa
     np.testing.assert_array_equal(one, MonteCarloPlayer(runs=1, score="minimum").action_values(boards))
 
 
-def test_lists_of_moves_value_a_move_by_the_best_list_that_begins_with_it() -> None:
+def test_a_move_is_worth_the_best_list_of_moves_that_begins_with_it() -> None:
     # Up or down merges two 4s into an 8, and the next such move makes a 16. Then the games differ.
     board = np.array([3, 5, 6, 7, 2, 8, 9, 5, 2, 5, 6, 7, 1, 8, 9, 6], np.uint8)
     alone, pairs, triples = (values_of(MonteCarloPlayer(runs=300, depth=depth), board) for depth in (1, 2, 3))
@@ -49,7 +49,7 @@ def test_lists_of_moves_value_a_move_by_the_best_list_that_begins_with_it() -> N
     assert values_of(MonteCarloPlayer(runs=300, depth=3, score="minimum"), board)[0] == 8 + 16 + 4
 
 
-def test_where_a_run_makes_a_new_largest_tile_of_4096_or_more_there_are_more_runs() -> None:
+def test_more_games_are_played_if_one_makes_a_new_largest_tile_of_4096_or_more() -> None:
     near = np.array([11, 11, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # any game makes a 4096
     far = np.array([11, 9, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)  # hardly a random game does
     small = np.array([10, 10, 6, 3, 5, 4, 3, 1, 2, 1, 0, 0, 1, 0, 0, 0], np.uint8)

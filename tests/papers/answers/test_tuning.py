@@ -20,7 +20,7 @@ def _candidates(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines]
 
 
-def test_a_search_that_goes_on_finds_what_one_without_a_stop_finds(
+def test_a_continued_search_finds_the_same_as_an_uninterrupted_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _tune(tmp_path / "whole", 18) == 0

@@ -47,7 +47,7 @@ def test_the_published_loss_is_that_of_the_notebook(batch: tuple[torch.Tensor, .
         torch.testing.assert_close(mine, expected)
 
 
-def test_a_game_goes_by_the_rules_to_its_end_and_another_begins() -> None:
+def test_a_game_follows_the_rules_to_its_end_and_another_begins() -> None:
     game, random = SingleGame(torch.Generator().manual_seed(5)), np.random.default_rng(2)
     score, finished = 0, list[int]()
     for _ in range(2000):
@@ -68,7 +68,7 @@ def test_a_game_goes_by_the_rules_to_its_end_and_another_begins() -> None:
     assert game.scores() == finished
 
 
-def test_a_run_that_could_not_learn_is_refused(tmp_path: Path) -> None:
+def test_a_run_that_cannot_learn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"replay must .* at least batch_size \(100\), got 50"):
         run_of(replay=50, first_moves=0)
     with pytest.raises(TrainingError, match=r"before its first update: .* \(episodes is 2, first"):
@@ -85,7 +85,7 @@ def test_updates_begin_after_the_first_moves() -> None:
     assert not any(map(torch.equal, before, run.network.parameters()))
 
 
-def test_a_run_that_stops_before_its_first_update_leaves_the_network_of_its_start(tmp_path: Path) -> None:
+def test_a_run_that_stops_before_its_first_update_saves_the_initial_network(tmp_path: Path) -> None:
     folders = (tmp_path / "run", tmp_path / "net")
     options: dict[str, Any] = {"first_moves": 300, "episodes": 8}
     for updates in (False, True):  # each run stops after one call of `learn`, which makes 200 moves
@@ -130,7 +130,7 @@ def test_the_replay_keeps_the_latest_moves() -> None:
         assert bool(ended) == (int(move) > 4)
 
 
-def test_a_run_with_dropout_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+def test_a_continued_run_with_dropout_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     few: dict[str, Any] = {"first_moves": 20, "batch_size": 10}
     dropout = {**SIMPLE, "form": "dropout"}
     run = run_of(dropout, **few)

@@ -25,7 +25,7 @@ def tables(teacher: NTupleNetwork) -> TensorTeacher:
     return TensorTeacher(teacher, torch.device("cpu"))
 
 
-def test_the_network_comes_to_make_the_teachers_moves() -> None:
+def test_the_network_learns_to_make_the_teachers_moves() -> None:
     """The teacher makes the move with the most points, and the first legal move if none has any."""
     greedy = TensorTeacher(NTupleNetwork(((0, 1),), np.zeros(256, np.float32)), torch.device("cpu"))
     run = DeviceImitation(OPTIONS, SMALL, greedy)
@@ -48,7 +48,7 @@ def test_each_position_of_a_round_is_learned_once_with_the_move_made(tables: Ten
     assert len(boards.unique(dim=0)) > 450  # only a few first positions are equal
 
 
-def test_a_run_goes_on_where_it_stopped_and_with_the_same_teacher(
+def test_a_run_continues_where_it_stopped_and_only_with_the_same_teacher(
     tables: TensorTeacher, teacher: NTupleNetwork, tmp_path: Path
 ) -> None:
     run = DeviceImitation(OPTIONS, SMALL, tables)
@@ -66,7 +66,7 @@ def test_a_run_goes_on_where_it_stopped_and_with_the_same_teacher(
         resume(DeviceImitation(replace(OPTIONS, games=32), SMALL, tables), tmp_path)
 
 
-def test_the_published_tables_can_be_of_a_teachers_moves(
+def test_the_published_tables_can_be_rebuilt_from_a_teachers_moves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The teacher has one small table, because 16,384 games on a CPU take long."""

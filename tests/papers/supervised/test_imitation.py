@@ -91,7 +91,7 @@ def test_the_network_learns_the_moves(moves: ShuffledMoves) -> None:
     assert accuracy(run.averaged.module.eval(), moves) > 0.78
 
 
-def test_boards_are_learned_as_they_were_played(moves: ShuffledMoves) -> None:
+def test_boards_are_learned_without_symmetries(moves: ShuffledMoves) -> None:
     """The first update equals that of plain PyTorch on the boards of the log, without symmetries."""
     run = run_of(moves)
     torch.manual_seed(run.options.seed)
@@ -108,9 +108,7 @@ def test_boards_are_learned_as_they_were_played(moves: ShuffledMoves) -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-def test_imitation_that_was_stopped_goes_on_as_if_it_had_not_stopped(
-    moves: ShuffledMoves, tmp_path: Path
-) -> None:
+def test_a_continued_imitation_equals_an_uninterrupted_one(moves: ShuffledMoves, tmp_path: Path) -> None:
     whole = run_of(moves)
     for _ in range(6):
         whole.learn(updates=7)

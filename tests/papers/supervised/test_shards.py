@@ -48,7 +48,7 @@ def in_order(found: np.ndarray) -> list[list[int]]:
     return sorted(found.tolist())
 
 
-def test_an_epoch_has_every_move_once(shuffled: ShuffledMoves, played: LoggedMoves) -> None:
+def test_an_epoch_contains_every_move_once(shuffled: ShuffledMoves, played: LoggedMoves) -> None:
     assert len(shuffled) == len(played)
     sizes = [len(batch) for batch in shuffled.batches(0, 100)]
     assert sizes == [100] * (len(played) // 100) + [len(played) % 100]
@@ -64,11 +64,11 @@ def test_epochs_differ_and_repeat(shuffled: ShuffledMoves) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1, 99, 5000])
-def test_an_epoch_goes_on_where_it_stopped(shuffled: ShuffledMoves, start: int) -> None:
+def test_an_epoch_continues_where_it_stopped(shuffled: ShuffledMoves, start: int) -> None:
     assert np.array_equal(epoch(shuffled, 3, start=start), epoch(shuffled, 3)[start:])
 
 
-def test_neighbors_in_training_come_from_different_games(
+def test_neighboring_positions_of_a_batch_come_from_different_games(
     shuffled: ShuffledMoves, played: LoggedMoves
 ) -> None:
     sums = np.where(played.boards > 0, 1 << played.boards.astype(np.int64), 0).sum(axis=1)
@@ -103,7 +103,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> No
     assert sorted(tmp_path.iterdir()) == [log]
 
 
-def test_only_what_a_killed_conversion_left_is_deleted(tmp_path: Path, log: Path) -> None:
+def test_only_files_of_a_killed_conversion_are_deleted(tmp_path: Path, log: Path) -> None:
     partial = tmp_path / "converted.partial"
     partial.mkdir()
     (partial / "0000.moves").touch()
@@ -142,9 +142,7 @@ def test_a_damaged_index_is_named(shuffled: ShuffledMoves, shards: str, message:
 
 
 @pytest.mark.parametrize(("column", "value"), [(7, 18), (16, 4)])
-def test_a_row_that_is_no_move_is_never_learned_from(
-    shuffled: ShuffledMoves, column: int, value: int
-) -> None:
+def test_a_row_that_is_not_a_move_is_never_learned(shuffled: ShuffledMoves, column: int, value: int) -> None:
     (largest, *_) = sorted(shuffled.folder.glob("*.moves"), key=lambda file: -file.stat().st_size)
     content = bytearray(largest.read_bytes())
     content[18 + column] = value
@@ -153,7 +151,7 @@ def test_a_row_that_is_no_move_is_never_learned_from(
         list(ShuffledMoves(shuffled.folder).batches(0, 100))
 
 
-def test_a_folder_that_is_not_whole_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
+def test_an_incomplete_folder_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
     with pytest.raises(LogError, match="already exists"):
         convert([log], shuffled.folder)
     with pytest.raises(LogError, match="contains no converted moves"):
@@ -178,7 +176,7 @@ print(sum(len(batch) for batch in moves.batches(0, 1000)))
 
 
 @pytest.mark.long  # nearly two million moves
-def test_memory_holds_a_shard_and_not_the_moves(tmp_path: Path, log: Path, played: LoggedMoves) -> None:
+def test_memory_holds_one_shard_and_not_all_moves(tmp_path: Path, log: Path, played: LoggedMoves) -> None:
     """The limit on address space is below the size of the moves and of their text."""
     content = log.read_bytes()
     repeats = 1_850_000 // len(played)

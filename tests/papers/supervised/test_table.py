@@ -52,7 +52,7 @@ def test_the_published_figures_agree_with_each_other() -> None:
 
 
 @pytest.mark.parametrize("architecture", [SMALL, SYMMETRIC], ids=["mlp", "symmetric_cnn"])
-def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any]) -> None:
+def test_eight_views_vote_like_the_exported_graph(architecture: dict[str, Any]) -> None:
     torch.manual_seed(4)
     network = build(architecture).eval()
     boards = np.concatenate([game.boards for game in _positions()])
@@ -83,7 +83,7 @@ def _positions() -> list[Episodes]:
     return found
 
 
-def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
+def test_games_are_those_of_the_seed_whatever_the_number_in_flight() -> None:
     torch.manual_seed(4)
     player = NetworkPlayer(build(SMALL).eval(), SMALL)
     scores = []
@@ -104,7 +104,7 @@ def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tup
     return table, shares, folder
 
 
-def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
+def test_every_network_learns_from_the_same_positions_and_plays_after_each_stage(
     whole: tuple[Table, list[float], Path],
 ) -> None:
     table, shares, folder = whole
@@ -124,7 +124,7 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
     assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
+def test_a_larger_table_continues_the_stages_of_a_smaller_one() -> None:
     assert stages(8) == [8]
     assert stages(4000) == [1000, 2000, 4000]  # a batch has 1,000 moves
     assert stages(9000) == [2000, 3000, 5000, 9000]
@@ -132,7 +132,7 @@ def test_a_larger_table_goes_on_from_the_stages_of_a_smaller_one() -> None:
     assert stages(50_000_000) == [*stages(16_000_000), 32_000_000, 50_000_000]
 
 
-def test_a_power_law_is_followed_to_the_published_positions() -> None:
+def test_a_power_law_is_extrapolated_to_the_published_number_of_positions() -> None:
     def result(positions: int, average: float, error: float = 100.0) -> Result:
         shares = (0.0,) * len(TILES)
         return Result("CNN5", positions, 8, 1, 100, average, error, 1, 0.0, shares, 0.6, 1.0)
@@ -151,7 +151,7 @@ def test_a_power_law_is_followed_to_the_published_positions() -> None:
     assert extrapolate(exact[:3]) is None
 
 
-def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
+def test_a_table_that_is_stopped_at_any_point_ends_the_same(
     moves: ShuffledMoves, whole: tuple[Table, list[float], Path], tmp_path: Path
 ) -> None:
     calls = 0
@@ -173,7 +173,7 @@ def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
         assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
 
 
-def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
+def test_a_larger_table_skips_the_stages_that_a_network_has_passed(
     moves: ShuffledMoves, tmp_path: Path
 ) -> None:
     table_of(moves, tmp_path, TINY[:1], games=1, positions=8000).run()
@@ -186,7 +186,7 @@ def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
         table_of(moves, tmp_path, TINY[:1], games=1, positions=9000).run()
 
 
-def test_the_command_ends_in_time_and_says_how_it_goes_on(
+def test_the_command_ends_in_time_and_says_how_to_continue(
     moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "table")
@@ -195,7 +195,7 @@ def test_the_command_ends_in_time_and_says_how_it_goes_on(
     assert "out of time; the same command continues" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_told_with_the_file_of_the_games(
+def test_the_error_for_a_full_disk_names_the_file_of_the_games(
     moves: ShuffledMoves,
     tmp_path: Path,
     full_disk: Callable[[int], AbstractContextManager[None]],

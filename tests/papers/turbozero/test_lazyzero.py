@@ -52,7 +52,7 @@ def boards() -> torch.Tensor:
     return environment.boards
 
 
-def test_the_matrix_form_answers_as_the_network_does(boards: torch.Tensor) -> None:
+def test_the_matrix_form_answers_like_the_network(boards: torch.Tensor) -> None:
     torch.manual_seed(3)
     network = build(RESIDUAL)
     encode = BoardEncoder(network.interface, 18, torch.float32)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
     assert over.tolist() == [0.0] * 5
 
 
-def test_games_are_kept_whole_and_tell_the_moves_left() -> None:
+def test_the_replay_keeps_whole_games_with_the_number_of_remaining_moves() -> None:
     unfinished, replay = Unfinished(3, CPU), GameReplay(3)
     for move in range(300):
         positions = torch.tensor(
@@ -190,7 +190,7 @@ def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) ->
     assert math.isfinite(theirs.item())
 
 
-def test_lazyzero_that_was_stopped_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+def test_a_continued_lazyzero_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     options: dict[str, Any] = {"games": 16, "rollouts": 2, "first_games": 2, "batch_size": 16}
     whole, first, second = (run_of(**options) for _ in range(3))
     whole.learn(150)
@@ -275,7 +275,7 @@ def other_games() -> GameReplay:
 
 
 @pytest.mark.long  # a whole training
-def test_the_value_comes_to_tell_how_long_a_game_will_last(
+def test_the_value_learns_to_predict_how_long_a_game_lasts(
     learned: LazyZero, other_games: GameReplay
 ) -> None:
     """In other games, an untrained value explains none of the variance of the logarithm of the remaining
@@ -293,7 +293,7 @@ def test_the_value_comes_to_tell_how_long_a_game_will_last(
 
 
 @pytest.mark.long
-def test_the_policy_comes_to_know_what_the_rollouts_found(learned: LazyZero, other_games: GameReplay) -> None:
+def test_the_policy_learns_the_results_of_the_rollouts(learned: LazyZero, other_games: GameReplay) -> None:
     """A uniform policy has a cross-entropy of ln 4 = 1.386 with the shares of other games' rollouts. Networks
     of six seeds had 1.377 with a standard deviation of 0.002; the minimum is 1.21. Fewer than one in seven
     hundred fails by chance.

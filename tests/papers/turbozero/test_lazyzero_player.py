@@ -55,7 +55,7 @@ def test_moves_are_legal_and_depend_only_on_the_board(tmp_path: Path, boards: np
     )
 
 
-def test_the_player_makes_the_rollouts_that_training_makes(tmp_path: Path, boards: np.ndarray) -> None:
+def test_the_player_makes_the_rollouts_of_training(tmp_path: Path, boards: np.ndarray) -> None:
     """Both use the random numbers of the board's stream."""
     player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=40)
     values = player.action_values(boards)[1:]
@@ -80,7 +80,7 @@ def build_from(folder: Path) -> ResidualNetwork:
     return network
 
 
-def test_the_digest_is_of_the_weights_and_the_options_and_not_of_the_path(tmp_path: Path) -> None:
+def test_the_digest_covers_weights_and_options_but_not_the_path(tmp_path: Path) -> None:
     one, same, other = (written(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
     digests = [LazyZeroPlayer(folder).sha256 for folder in (one, same, other)]
     assert digests[0] == digests[1] != digests[2]

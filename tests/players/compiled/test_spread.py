@@ -17,7 +17,7 @@ needs_two_threads = pytest.mark.skipif(numba_threads() < 2, reason="needs two th
 
 
 @needs_two_threads
-def test_two_boards_are_worked_on_at_the_same_time() -> None:
+def test_two_boards_are_searched_at_the_same_time() -> None:
     meeting = threading.Barrier(2)
 
     def meet(boards: NDArray[np.uint64], result: NDArray[np.uint64]) -> None:
@@ -31,7 +31,7 @@ def test_two_boards_are_worked_on_at_the_same_time() -> None:
 
 @needs_two_threads
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_after_an_exception_nothing_more_begins_and_what_has_begun_ends(error: type[BaseException]) -> None:
+def test_after_an_exception_no_part_begins_and_running_parts_end(error: type[BaseException]) -> None:
     """The second part continues after the first has failed; seconds of work are left then."""
     both, failing, ended = threading.Barrier(2), threading.Event(), list[int]()
 

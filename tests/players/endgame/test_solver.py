@@ -53,7 +53,7 @@ def boards_of(formation: Formation, largest: int, numbers: NDArray[np.int64]) ->
 
 
 @pytest.mark.parametrize(("formation", "positions"), [(CORNER, 500), (SIX, 100_000)], ids=["corner", "six"])
-def test_chances_and_moves_are_those_of_a_plain_solver(formation: Formation, positions: int) -> None:
+def test_chances_and_moves_equal_those_of_a_simple_solver(formation: Formation, positions: int) -> None:
     strides = shape(formation, 5).strides
     first = np.concatenate([strides[strides > 0], 2 * strides[strides > 0]])  # one spawn
     boards = reachable(formation, 5, boards_of(formation, 5, first))
@@ -74,7 +74,9 @@ def test_chances_and_moves_are_those_of_a_plain_solver(formation: Formation, pos
 
 
 @pytest.mark.parametrize("formation", [CORNER, SIX, FIVE], ids=["corner", "six", "five"])
-def test_threads_find_the_same_together(formation: Formation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_threads_find_the_same_solution(
+    formation: Formation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(solver, "numba_threads", lambda threads=threads: threads)
@@ -83,7 +85,7 @@ def test_threads_find_the_same_together(formation: Formation, monkeypatch: pytes
     np.testing.assert_array_equal(found[0].moves, found[1].moves)
 
 
-def test_positions_are_numbered_one_by_one() -> None:
+def test_positions_have_consecutive_numbers() -> None:
     for formation in FORMATIONS:
         of_shape = shape(formation, 5)
         numbers = np.random.default_rng(0).choice(of_shape.positions, 500)
@@ -113,7 +115,7 @@ def test_positions_are_numbered_one_by_one() -> None:
         ({2: 9, 5: 6, 6: 5, 10: 4, 14: 4}, False),  # the goal of a small anchor
     ],
 )
-def test_boards_that_a_table_of_five_plays(cells: dict[int, int], played: bool) -> None:
+def test_a_table_of_five_has_exactly_the_boards_of_its_formation(cells: dict[int, int], played: bool) -> None:
     board = np.array([[14, 13, 12, 0, 11, 10, *[0] * 10]], np.uint8)
     for cell, exponent in cells.items():
         board[0, cell] = exponent
@@ -134,7 +136,7 @@ def test_boards_that_a_table_of_five_plays(cells: dict[int, int], played: bool) 
         ({6: 6, 7: 6, 3: 6}, False),
     ],
 )
-def test_the_goal_of_five_is_a_sixth_tile_and_its_twin_about_to_be_made(
+def test_the_goal_of_five_is_a_sixth_tile_and_an_equal_one_about_to_be_made(
     free: dict[int, int], reached: bool
 ) -> None:
     board = np.array([[14, 13, 12, 0, 11, 10, *[0] * 10]], np.uint8)

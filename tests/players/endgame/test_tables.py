@@ -78,7 +78,7 @@ def boards() -> NDArray[np.uint8]:
     return boards[[bool(holds(board, SHAPE)) for board in pack(boards)]][:200]
 
 
-def test_the_move_is_the_one_that_was_solved(
+def test_a_table_gives_the_solved_move(
     boards: NDArray[np.uint8], solved: Solved, tables: tuple[EndgameTable, ...]
 ) -> None:
     moves = endgame_moves(pack(boards), tables)
@@ -89,7 +89,9 @@ def test_the_move_is_the_one_that_was_solved(
     assert 0.2 < (moves >= 0).mean() < 0.9
 
 
-def test_turned_boards_get_turned_moves(boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]) -> None:
+def test_a_turned_board_gets_the_turned_move(
+    boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]
+) -> None:
     found = endgame_moves(pack(boards), tables)
     known = found >= 0
     for cells, moves in zip(CELLS, MOVES, strict=True):
@@ -118,7 +120,7 @@ def test_boards_without_the_formation_get_no_move(
     assert (endgame_moves(pack(others), tables) == -1).all()
 
 
-def test_a_list_of_positions_knows_their_moves_alone(
+def test_a_list_of_positions_has_only_their_moves(
     boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...], listed: Path
 ) -> None:
     moves, some = endgame_moves(pack(boards), tables), endgame_moves(pack(boards), load_tables(listed))
@@ -127,14 +129,14 @@ def test_a_list_of_positions_knows_their_moves_alone(
     assert endgame_moves(pack(boards), load_tables(empty_list(tables[0], listed / "none"))).max() == -1
 
 
-def test_of_one_formation_the_larger_table_is_taken_and_five_comes_first(tmp_path: Path) -> None:
+def test_the_larger_table_of_a_formation_is_used_and_that_of_five_tiles_comes_first(tmp_path: Path) -> None:
     for formation, largest in ((SIX, 6), (SIX, 5), (FIVE, 5)):
         save_table(tmp_path, formation, largest, moves_everywhere(formation, largest, 0))
     found = load_tables(tmp_path)
     assert [(len(table.shape.anchors), int(table.shape.largest)) for table in found] == [(2, 5), (3, 6)]
 
 
-def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
+def test_the_table_of_five_tiles_decides_if_two_contain_a_board(tmp_path: Path) -> None:
     board = pack(np.array([[12, 11, 10, 0, 9, 8, 5, *[0] * 9]], np.uint8))
     for formation, move in ((FIVE, 1), (SIX, 2)):
         assert holds(board[0], shape(formation, 5))
@@ -144,7 +146,7 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
     assert endgame_moves(board, (five, six)) == [1]
 
 
-def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
+def test_a_board_with_a_tile_too_large_for_the_table_gets_no_move(tmp_path: Path) -> None:
     # Every position has a move, also the last one, which an index of -1 would select.
     save_table(tmp_path, FIVE, 5, moves_everywhere(FIVE, 5, 0))
     board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
@@ -224,7 +226,7 @@ def test_files_that_do_not_fit_together_are_refused(
         (lambda _: lzma.compress(bytes(1 << 26), preset=0), "damaged, or not an array of numbers"),
     ],
 )
-def test_a_list_that_is_damaged_or_a_bomb_is_refused(
+def test_a_damaged_or_exploding_list_is_refused(
     content: Callable[[bytes], bytes], message: str, listed: Path, tmp_path: Path
 ) -> None:
     file = copied(listed, tmp_path) / "listed.npy.xz"
@@ -241,7 +243,7 @@ def test_a_list_of_too_many_positions_is_refused_before_it_takes_memory(listed: 
         load_tables(tmp_path)
 
 
-def test_a_file_that_changes_after_it_was_read_makes_nothing_read_outside_of_it(
+def test_a_file_that_changes_later_causes_no_read_outside_of_it(
     boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]
 ) -> None:
     changed = tables[0]._replace(before=np.full_like(tables[0].before, 2**32 - 1))

@@ -28,7 +28,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[EndgameTable, ...]
     return load_tables(folder)
 
 
-def test_every_way_from_a_board_is_known_but_no_other_board(
+def test_a_trimmed_table_contains_exactly_the_reachable_boards(
     tables: tuple[EndgameTable, ...], tmp_path: Path
 ) -> None:
     visits, (start,) = Visits(tables, 1), pack(BLOCK)

@@ -109,7 +109,7 @@ def test_the_heuristics_match_the_program(boards: Square, heuristic: str) -> Non
         assert sum_of_lines(pack(board[None])[0], lines) == pytest.approx(worth(board, heuristic), rel=1e-6)
 
 
-def test_weights_take_the_place_of_the_heuristics_own(boards: Square) -> None:
+def test_given_weights_replace_those_of_the_heuristic(boards: Square) -> None:
     own, none = (worth_of_lines("moravek", text) for text in ("270+700+47+4+11+3.5+0", "0+0+0+4+0+3.5+0"))
     np.testing.assert_array_equal(own, worth_of_lines("moravek"))
     assert set(none.tolist()) == {200_000.0}
@@ -122,7 +122,7 @@ def test_weights_take_the_place_of_the_heuristics_own(boards: Square) -> None:
 
 
 @pytest.mark.parametrize("weights", ["1+2", "a+0+0+4+0+3.5+0", "0+0+0+9+0+3.5+0", "-1+0+0+4+0+3.5+0"])
-def test_wrong_weights_are_named(weights: str) -> None:
+def test_wrong_weights_are_refused_by_name(weights: str) -> None:
     with pytest.raises(
         OptionError, match=r"weights must be 7 numbers .*, got '.*'|(disorder_power|empty) .*must be from 0"
     ):
@@ -141,7 +141,7 @@ def test_values_match_the_program_on_crowded_boards(
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_deep_search_looks_up_what_the_program_looks_up() -> None:
+def test_a_deep_search_makes_the_look_ups_of_the_program() -> None:
     # A board of a strong game. Two new 2s here lead to the same boards as one 4, a move earlier or later.
     board = np.array([2, 2, 7, 11, 0, 3, 4, 8, 0, 0, 1, 5, 0, 0, 2, 4], np.uint8)
     found = HeuristicExpectimaxPlayer(5, 0.009).action_values(board[None])[0]
@@ -150,7 +150,7 @@ def test_a_deep_search_looks_up_what_the_program_looks_up() -> None:
     assert hits > 500
 
 
-def test_no_board_is_worse_than_one_that_is_lost() -> None:
+def test_no_board_is_worth_less_than_a_lost_one() -> None:
     # Large tiles amid small ones are worth far less than 0 by the heuristic.
     board = np.array([0, 1, 0, 2, 0, 14, 2, 0, 1, 2, 13, 0, 1, 0, 2, 1], np.uint8)
     assert worth(board) < 0
@@ -159,13 +159,13 @@ def test_no_board_is_worse_than_one_that_is_lost() -> None:
     np.testing.assert_allclose(HeuristicExpectimaxPlayer(2, 0.0).action_values(board[None])[0], expected)
 
 
-def test_with_his_first_heuristic_the_values_are_those_of_his_program_too(boards: Square) -> None:
+def test_values_with_the_first_heuristic_match_the_program(boards: Square) -> None:
     found = HeuristicExpectimaxPlayer(2, heuristic="nneonneo").action_values(boards[3:9])
     expected = [by_his_program(board, 2, 0.0001, "nneonneo")[0] for board in boards[3:9]]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Square) -> None:
+def test_a_search_reuses_only_values_of_the_same_depth_or_deeper(boards: Square) -> None:
     lines, table, none = worth_of_lines("moravek"), np.zeros(1 << 16, Entry), np.float32(0)
     afterstate = pack(boards[4:5])[0]
 
@@ -180,7 +180,7 @@ def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Squa
     assert searched(1, table, 2) == shallow  # another search number does not find it
 
 
-def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> None:
+def test_a_full_table_grows_if_allowed_and_otherwise_changes_no_value(boards: Square) -> None:
     lines, none = worth_of_lines("moravek"), np.float32(0)
     for afterstate in pack(boards[3:6]):
         ample = search_move(afterstate, 3, none, lines, np.zeros(1 << 16, Entry), 1, new_state())

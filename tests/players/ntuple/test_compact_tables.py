@@ -24,9 +24,7 @@ def tables(network: NTupleNetwork) -> CompactTables:
     return compact(network, SIZE)
 
 
-def test_entries_that_are_read_keep_their_value_up_to_its_rounding(
-    network: NTupleNetwork, tables: CompactTables
-) -> None:
+def test_kept_entries_have_their_rounded_values(network: NTupleNetwork, tables: CompactTables) -> None:
     visits = count_visits(network, 200_000, seed=5)
     often = visits > 100
     error = np.abs(tables.values() - network.values)[often]
@@ -34,16 +32,14 @@ def test_entries_that_are_read_keep_their_value_up_to_its_rounding(
     assert np.average(error, weights=visits[often]) < 5
 
 
-def test_compact_tables_fit_the_size_that_was_asked_for(
-    network: NTupleNetwork, tables: CompactTables
-) -> None:
+def test_compact_tables_have_the_requested_size(network: NTupleNetwork, tables: CompactTables) -> None:
     assert SIZE - 8 < tables.nbytes <= SIZE
     larger = compact(network, 2 * SIZE)
     assert tables.kept < larger.kept
     assert larger.nbytes <= 2 * SIZE
 
 
-def test_pages_and_codes_come_back_bit_by_bit() -> None:
+def test_pages_and_codes_are_read_back_bit_by_bit() -> None:
     """The used entries are 3, 18 and 19, in two pages, and the last one of the second tuple."""
     bits = np.zeros(512, np.uint8)
     bits[[3, 18, 19, 511]] = 1
@@ -61,7 +57,7 @@ def test_pages_and_codes_come_back_bit_by_bit() -> None:
     assert values[[3, 18, 19, 511]].tolist() == [1, 256, 2 * 256 + 255, 15 * 256 + 2]
 
 
-def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: CompactTables) -> None:
+def test_compact_tables_keep_the_moves_of_the_network(network: NTupleNetwork, tables: CompactTables) -> None:
     boards = pack(np.random.default_rng(1).integers(0, 5, (2_000, 16)).astype(np.uint8))
     compacted = NTupleNetwork(tables.tuples, tables.values())
     moves, others = (best_moves(each.action_values(boards)) for each in (compacted, network))
@@ -72,7 +68,7 @@ def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: Compact
     assert paged.sha256 == compacted.sha256
 
 
-def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:
+def test_values_beyond_the_range_of_float16_become_its_limit() -> None:
     values = np.array([-90_000, 5, 90_000], np.float32)
     codebook = choose_codebook(values, np.ones(3, np.uint32), 64)
     assert codebook[nearest(codebook, values)][[0, 2]].tolist() == [-65_504, 65_504]
@@ -85,6 +81,6 @@ def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:
         (NTupleNetwork(((0,),), np.ones(16, np.float32)), 1 << 20, "tuples of 2 to 6 cells"),
     ],
 )
-def test_what_cannot_be_compacted_is_refused(network: NTupleNetwork, size: int, message: str) -> None:
+def test_tables_that_cannot_be_compacted_are_refused(network: NTupleNetwork, size: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compact(network, size)

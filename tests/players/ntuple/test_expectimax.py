@@ -54,7 +54,7 @@ def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None
     np.testing.assert_allclose(NTupleSearch(network, depth).values(pack(boards)), expected, rtol=1e-5)
 
 
-def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
+def test_depth_3_sees_further_than_depth_2(network: NTupleNetwork) -> None:
     board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 1, 1], np.uint8)
     expected = _by_definition(network, board, 3)
     np.testing.assert_allclose(NTupleSearch(network, 3).values(pack(board[None]))[0], expected, rtol=1e-5)

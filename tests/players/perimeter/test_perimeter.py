@@ -98,7 +98,7 @@ def expected(after: NDArray[np.uint8], depth: int, likely: float, limits: Limits
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("cells", [DISORDER, ORDER, HALF_ORDER, OPEN, NEARLY_LOST, LATE], ids=str)
-def test_values_are_those_of_a_plain_search(cells: list[int], depth: int, folder: Path) -> None:
+def test_values_equal_those_of_a_simple_search(cells: list[int], depth: int, folder: Path) -> None:
     board = np.array(cells, np.uint8)
     plain = plain_values(board, depth)
     found = PerimeterPlayer(folder, depth).action_values(board[None])[0]
@@ -106,7 +106,7 @@ def test_values_are_those_of_a_plain_search(cells: list[int], depth: int, folder
         assert found[move] == pytest.approx(plain.get(move, -np.inf), abs=2 * depth)
 
 
-def test_values_do_not_depend_on_what_was_searched_before(folder: Path) -> None:
+def test_values_do_not_depend_on_earlier_searches(folder: Path) -> None:
     boards = np.array([NEARLY_LOST, DISORDER, HALF_ORDER, LATE, ORDER, OPEN], np.uint8)
     alone = [PerimeterPlayer(folder, 4).action_values(board[None])[0] for board in boards]
     for order in (slice(None), slice(None, None, -1)):

@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     ],
 )
 @pytest.mark.parametrize("switched_on", [True, False])
-def test_which_files_there_are_says_what_each_token_may(
+def test_the_given_token_files_determine_the_rights_of_each_token(
     files: tuple[Path, Path],
     plain: bool,
     admin: bool,
@@ -67,7 +67,7 @@ def test_which_files_there_are_says_what_each_token_may(
     ],
 )
 @pytest.mark.parametrize("flag", ["--tokens", "--admin-tokens"])
-def test_a_file_without_tokens_is_a_failure_at_the_start(
+def test_a_file_without_tokens_is_an_error_at_the_start(
     tmp_path: Path, flag: str, content: bytes | None, message: str
 ) -> None:
     file = tmp_path / "tokens"

@@ -117,7 +117,7 @@ def stream_of(admission: Admission, connection: str, stop_reading: Callable[[], 
         admission.close_stream(token)
 
 
-def test_before_and_after_it_admits_calls_admission_says_why_not(
+def test_before_it_opens_and_after_it_closes_admission_gives_the_reason_for_a_refusal(
     admission: Admission, models: Models
 ) -> None:
     starting = Admission(models)
@@ -131,7 +131,7 @@ def test_before_and_after_it_admits_calls_admission_says_why_not(
         assert closed.refusals.counts() == {"UNAVAILABLE": 2}
 
 
-def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Admission) -> None:
+def test_calls_and_streams_beyond_the_limits_are_refused(admission: Admission) -> None:
     with (
         admission.call_slot(),
         admission.call_slot(),
@@ -152,7 +152,7 @@ def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Adm
         assert admission.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
 
 
-def test_every_end_of_a_call_is_counted_once_under_its_code(
+def test_every_end_of_a_call_is_counted_once_with_its_status_code(
     admission: Admission, models: Models, backend: RecordingBackend
 ) -> None:
     statistics = models.resolve("", "").statistics
@@ -205,7 +205,7 @@ def test_an_error_after_the_end_of_a_call_is_logged_and_its_lane_goes_on(
     assert "unexpected error after the end of a call" in caplog.text
 
 
-def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successor(
+def test_a_call_whose_version_was_replaced_after_look_up_is_answered_by_the_successor(
     admission: Admission, models: Models, write_version: WriteVersion
 ) -> None:
     checks = []
@@ -242,7 +242,7 @@ class RecordingRpc(NativeRpc):
         self._ends.put(code)
 
 
-def test_an_unexpected_error_of_a_look_up_ends_only_the_calls_for_its_model(
+def test_an_unexpected_error_in_a_look_up_fails_only_calls_for_its_model(
     models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve = models.resolve
@@ -264,7 +264,7 @@ def test_an_unexpected_error_of_a_look_up_ends_only_the_calls_for_its_model(
     assert admission.open_calls == 0
 
 
-def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
+def test_refusing_calls_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
     stopped = threading.Event()
     drained = threading.Thread(target=admission.drain, args=(30.0,))
     with stream_of(admission, "a", stopped.set), admission.call_slot():

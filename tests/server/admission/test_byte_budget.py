@@ -25,7 +25,7 @@ def test_a_client_of_many_messages_leaves_room_for_others() -> None:
     assert taken(budget, 10, "third") == 15
 
 
-def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None:
+def test_the_only_message_of_a_client_may_use_the_whole_free_budget() -> None:
     refusals = Refusals()
     budget = ByteBudget(1200, refusals)
     budget.take(1200, "one")

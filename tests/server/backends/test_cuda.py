@@ -9,18 +9,18 @@ from octofold_server.models.layouts import choose_device
 
 
 @pytest.mark.skipif(has_gpu_build(), reason="this onnxruntime may use a GPU")
-def test_without_cuda_auto_is_the_cpu_and_cuda_is_refused_in_one_line() -> None:
+def test_without_cuda_auto_chooses_the_cpu_and_cuda_is_refused_in_one_line() -> None:
     assert choose_device("auto") == "cpu"
     with pytest.raises(ModelError, match="CUDA cannot be used: this onnxruntime is built for CPUs"):
         choose_device("cuda")
 
 
-def test_a_provider_is_tried_before_it_is_believed() -> None:
+def test_an_execution_provider_is_tested_before_it_is_used() -> None:
     assert why_unusable("CPUExecutionProvider") is None
     assert "cannot start NosuchExecutionProvider" in str(why_unusable("NosuchExecutionProvider"))
 
 
-def test_the_words_of_onnxruntime_give_the_reason() -> None:
+def test_the_error_contains_the_message_of_onnxruntime() -> None:
     said = (
         "2026-11-28 17:05:45 [E:onnxruntime:Default, provider_bridge_ort.cc:2458] 1 : FAIL : Failed "
         "to load library /lib/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open "

@@ -26,7 +26,7 @@ def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSO
     return lane
 
 
-def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
+def test_a_session_gives_the_answers_of_the_graph(graph: bytes) -> None:
     backend = one_lane(graph)
     backend.warm_up()
     boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
@@ -75,7 +75,7 @@ def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, t
 
 
 @pytest.mark.parametrize("size", [0, 1, 100])
-def test_bytes_that_are_no_graph_are_refused(graph: bytes, size: int) -> None:
+def test_bytes_that_are_not_a_graph_are_refused(graph: bytes, size: int) -> None:
     with pytest.raises(GraphError, match="cannot load the graph"):
         one_lane(graph[:size])
 
@@ -113,7 +113,7 @@ def changed(graph: bytes, change: str) -> bytes:
         ("input added", "'more' must be absent"),
     ],
 )
-def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
+def test_a_graph_that_breaks_the_contract_is_refused_with_the_place(
     graph: bytes, change: str, message: str
 ) -> None:
     with pytest.raises(GraphError, match=message):
@@ -133,7 +133,7 @@ def with_tensor_outside(graph: bytes, location: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def test_tensors_outside_of_the_graph_are_given_to_it(graph: bytes) -> None:
+def test_a_graph_gets_its_external_tensors(graph: bytes) -> None:
     moves = {"outside": np.arange(4, dtype=np.float32)}
     backend = one_lane(with_tensor_outside(graph, "moves.bin"), tensors=moves)
     boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
@@ -172,7 +172,7 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
     ],
 )
 @pytest.mark.parametrize("max_batch_size", [1, 32])
-def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
+def test_a_graph_with_invalid_answers_fails_the_warm_up(
     graph: bytes, nonsense: str, message: str, max_batch_size: int
 ) -> None:
     model = onnx.load_from_string(graph)
@@ -208,7 +208,7 @@ def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
         backend.warm_up()
 
 
-def test_an_answer_stays_when_the_lane_runs_again(graph: bytes) -> None:
+def test_an_answer_is_not_overwritten_when_the_lane_runs_again(graph: bytes) -> None:
     lane = one_lane(graph)
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     first = lane.run(boards)
@@ -216,7 +216,7 @@ def test_an_answer_stays_when_the_lane_runs_again(graph: bytes) -> None:
     np.testing.assert_array_equal(first.moves, fake_moves(boards).moves)
 
 
-def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(graph: bytes) -> None:
+def test_short_batches_use_memory_at_a_fixed_address_as_on_a_gpu(graph: bytes) -> None:
     batch = DeviceBatch(new_session(graph, Layout("cpu", 8, lanes=1), NO_TENSORS), 8, "cpu")
     boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
     for count in (8, 3, 1, 8):

@@ -21,7 +21,7 @@ class Failing:
         raise NotImplementedError
 
 
-def test_a_search_that_fails_with_any_exception_is_a_player_that_fails_in_one_line() -> None:
+def test_any_exception_of_a_search_at_the_start_gives_a_one_line_error() -> None:
     with pytest.raises(BackendError) as refusal:
         PlayerBackend(Failing()).warm_up()
     assert str(refusal.value) == "the device is lost"
@@ -52,7 +52,7 @@ class Searching(Failing):
         ([], 1, [-1] * 6),
     ],
 )
-def test_boards_that_are_over_are_answered_without_a_search_up_to_the_first_that_is_left(
+def test_finished_boards_are_answered_without_a_search_up_to_the_first_unsearched_board(
     value_unit: str | None, running: list[int], turn: int, moves: list[int]
 ) -> None:
     boards = np.tile(np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16), (6, 1))

@@ -19,7 +19,7 @@ OFF = ("CI", "ORT_", "PYTEST")
 @pytest.mark.parametrize(
     "module", ["octofold_server.backends.onnx_session", "octofold_export.checks.folded_graph"]
 )
-def test_loading_a_model_leaves_neither_an_id_of_this_machine_nor_anything_to_send(
+def test_loading_a_model_stores_no_machine_id_and_no_telemetry(
     module: str, graph: bytes, tmp_path: Path
 ) -> None:
     model, home = tmp_path / "model.onnx", tmp_path / "home"

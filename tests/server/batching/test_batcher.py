@@ -36,7 +36,7 @@ def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewB
     assert [len(batch) for batch in backend.batches] == [11]
 
 
-def test_a_batch_asks_for_what_any_of_its_calls_wants(new_batcher: NewBatcher) -> None:
+def test_a_batch_requests_the_outputs_of_all_its_calls(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
@@ -50,7 +50,7 @@ def test_a_batch_asks_for_what_any_of_its_calls_wants(new_batcher: NewBatcher) -
     assert backend.requested[-1].outputs == {"votes", "legal"}
 
 
-def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBatcher) -> None:
+def test_every_caller_gets_its_own_answers_whatever_the_sizes_of_calls(new_batcher: NewBatcher) -> None:
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16)
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5, 16, 17, 63, 64, 65, 700], 200)
     calls = [boards_of(int(size), seed=number) for number, size in enumerate(sizes)]
@@ -84,7 +84,7 @@ def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_batcher: NewBatche
     assert np.flatnonzero(order == 2).tolist() == [TURN_BOARDS]
 
 
-def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_but_only_one(
+def test_a_large_call_lets_one_later_call_go_first_after_its_batch_but_only_one(
     new_batcher: NewBatcher,
 ) -> None:
     backend = RecordingBackend()
@@ -149,7 +149,7 @@ def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: New
     assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 6 + [1] * 12
 
 
-def test_bulk_gets_one_batch_in_eight_however_much_is_interactive(new_batcher: NewBatcher) -> None:
+def test_bulk_calls_get_one_batch_in_eight_under_any_interactive_load(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
@@ -161,7 +161,7 @@ def test_bulk_gets_one_batch_in_eight_however_much_is_interactive(new_batcher: N
     assert turns == [7, 15, 23, 31, 39]
 
 
-def test_bulk_that_fills_its_queue_leaves_room_for_interactive_calls(new_batcher: NewBatcher) -> None:
+def test_bulk_calls_that_fill_their_queue_leave_room_for_interactive_calls(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
@@ -193,7 +193,7 @@ def test_the_end_of_every_call_is_reported_exactly_once(new_batcher: NewBatcher)
     assert sorted(map(id, told)) == sorted(map(id, calls))
 
 
-def test_whatever_callers_do_at_once_every_call_ends_once_with_its_own_answer_or_its_reason(
+def test_every_call_ends_once_with_its_own_answer_or_error_whatever_callers_do_at_once(
     new_batcher: NewBatcher,
 ) -> None:
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16, queue_capacity=600)

@@ -68,7 +68,7 @@ def test_calls_of_very_different_times_do_not_share_a_batch(one: Call, other: Ca
     assert room(one, other) == room(other, one) == 0
 
 
-def test_a_batch_is_as_large_as_its_boards_are_fast() -> None:
+def test_a_batch_of_fast_boards_is_larger() -> None:
     assert room(call_of(100)) == 100
     assert room(call_of(100), seconds_per_board=BATCH_SECONDS / 7.5) == 7
     assert room(call_of(100), seconds_per_board=1.0) == CORES
@@ -99,7 +99,7 @@ def test_boards_share_the_time_until_the_deadline() -> None:
     assert seconds_of(call_of(4000, 10), boards=40) == pytest.approx(alone * CORES / 4000)
 
 
-def test_the_time_of_a_search_that_a_call_asks_for_is_used_up_and_ends_before_its_deadline() -> None:
+def test_a_requested_search_time_is_used_and_ends_before_the_deadline() -> None:
     _, limits = Budgets(CORES).begin([call_of(1, 10, search_seconds=0.05)], 1, 0.0)
     assert (limits.seconds, limits.deeper) == (0.05, True)
     assert seconds_of(call_of(1, 0.04, search_seconds=0.05), boards=1) < 0.04
@@ -142,7 +142,7 @@ def test_a_search_waits_for_no_longer_ones(new_batcher: NewBatcher) -> None:
     wait_for([*long, *shorter])
 
 
-def test_long_searches_are_refused_by_their_time(new_batcher: NewBatcher) -> None:
+def test_searches_are_refused_if_those_ahead_take_too_long(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, search_cores=CORES)
     backend.gate.clear()
@@ -178,7 +178,7 @@ class Searching(RecordingBackend):
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_boards_that_a_search_leaves_run_behind_other_calls(new_batcher: NewBatcher, lanes: int) -> None:
+def test_boards_that_a_search_leaves_run_after_other_calls(new_batcher: NewBatcher, lanes: int) -> None:
     backend = Searching()
     batcher = new_batcher(backend, lanes=lanes, search_cores=CORES)
     backend.gate.clear()
@@ -206,7 +206,7 @@ OVER = np.resize(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 16)
         (BATCH_SECONDS / 2, [(32, [20, 26, 27, 28]), (28, [])]),
     ],
 )
-def test_boards_that_are_over_take_no_turn_of_their_call(
+def test_finished_boards_use_no_turn_of_their_call(
     new_batcher: NewBatcher, search_seconds: float, batches: list[tuple[int, list[int] | None]]
 ) -> None:
     backend = RecordingBackend()
@@ -254,7 +254,7 @@ def test_a_search_stops_when_every_call_of_its_batch_has_ended(new_batcher: NewB
     batcher.cancel(second)
 
 
-def test_a_call_whose_time_is_too_short_for_any_move_ends_with_deadline_exceeded(
+def test_a_call_with_too_little_time_for_any_move_ends_with_deadline_exceeded(
     new_batcher: NewBatcher,
 ) -> None:
     batcher = new_batcher(EndlessBackend(), search_cores=CORES)

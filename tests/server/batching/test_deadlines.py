@@ -15,7 +15,7 @@ def call_until(deadline: float, *, done: bool = False) -> Call:
     return call
 
 
-def test_what_has_passed_is_told_once_and_not_if_it_is_done() -> None:
+def test_a_passed_deadline_is_reported_once_and_not_for_a_finished_call() -> None:
     deadlines = Deadlines()
     calls = [call_until(1), call_until(2, done=True), call_until(3), call_until(9)]
     for call in calls:
@@ -25,7 +25,7 @@ def test_what_has_passed_is_told_once_and_not_if_it_is_done() -> None:
     assert deadlines.next == 9
 
 
-def test_a_million_calls_that_are_done_in_time_are_not_kept() -> None:
+def test_a_million_calls_that_finish_in_time_are_not_kept() -> None:
     deadlines = Deadlines()
     done = call_until(1e9, done=True)
     for _ in range(1_000_000):

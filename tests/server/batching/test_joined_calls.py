@@ -89,7 +89,7 @@ def test_a_caller_that_leaves_a_running_batch_takes_no_answer_from_others(new_ba
     assert call.wait(3) == {"a": CancelledError, "b": moves[1], "c": moves[2]}
 
 
-def test_callers_end_at_their_own_deadlines_while_the_lane_is_busy(new_batcher: NewBatcher) -> None:
+def test_each_caller_ends_at_its_own_deadline_while_the_lane_is_busy(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
@@ -128,7 +128,7 @@ def test_a_backend_failure_fails_only_the_callers_of_its_batch(new_batcher: NewB
     assert {caller for caller, outcome in ended.items() if outcome is BackendFailed} == {"c", "d"}
 
 
-def test_whatever_callers_do_every_caller_ends_once_with_its_own_move_or_a_reason(
+def test_every_caller_ends_once_with_its_own_move_or_error_whatever_callers_do(
     new_batcher: NewBatcher,
 ) -> None:
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16, queue_capacity=300)

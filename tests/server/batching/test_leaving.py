@@ -78,7 +78,7 @@ def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: Ne
         assert_answers(futures[number].result().moves.moves, calls[number])
 
 
-def test_a_full_queue_takes_nothing_of_the_call_and_says_when_to_retry(new_batcher: NewBatcher) -> None:
+def test_a_full_queue_refuses_the_whole_call_and_says_when_to_retry(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
@@ -107,7 +107,7 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
         assert_answers(future.result().moves.moves, marked(mark, 2))
 
 
-def test_closing_answers_what_was_accepted_and_accepts_no_more(new_batcher: NewBatcher) -> None:
+def test_closing_answers_accepted_calls_and_refuses_new_ones(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2)
     hold(batcher, backend, lanes=2)
@@ -135,7 +135,7 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
     assert backend.rows <= 32 + 1
 
 
-def test_a_client_that_leaves_at_its_deadline_was_late_and_one_that_leaves_before_has_cancelled(
+def test_a_client_that_leaves_at_its_deadline_counts_as_late_and_before_it_as_canceled(
     new_batcher: NewBatcher,
 ) -> None:
     backend = RecordingBackend()

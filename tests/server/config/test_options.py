@@ -16,13 +16,13 @@ from octofold_server.config.reading import read_config, unknown_variables
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--no-such-flag"]])
-def test_a_command_that_serves_nothing_leaves_hangups_as_they_were(arguments: list[str]) -> None:
+def test_a_command_that_does_not_serve_does_not_change_the_handling_of_sighup(arguments: list[str]) -> None:
     with suppress(SystemExit):
         main(arguments)
     assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
 
 
-def test_a_flag_wins_over_its_variable_which_wins_over_the_default() -> None:
+def test_a_flag_takes_precedence_over_its_variable_and_the_variable_over_the_default() -> None:
     environment = {"OCTOFOLD_PORT": "1000", "OCTOFOLD_GRACE": "2.5", "OCTOFOLD_MODELS": "/elsewhere"}
     config = read_config(["--port", "2000"], environment)
     assert (config.port, config.grace, config.models) == (2000, 2.5, Path("/elsewhere"))
@@ -57,7 +57,7 @@ def test_a_switch_is_a_flag_its_opposite_and_a_variable(
         ),
     ],
 )
-def test_a_wrong_value_names_the_flag_or_variable_the_value_and_what_is_allowed(
+def test_the_error_for_a_wrong_value_names_flag_or_variable_value_and_allowed_values(
     flag: str, value: str, allowed: str
 ) -> None:
     variable = "OCTOFOLD_" + flag.upper().replace("-", "_")
@@ -70,7 +70,7 @@ def test_a_wrong_value_names_the_flag_or_variable_the_value_and_what_is_allowed(
         assert str(failure.value).startswith(f"{source} must be {allowed}, got {value!r}")
 
 
-def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> None:
+def test_the_file_sets_options_without_flag_and_variable(tmp_path: Path) -> None:
     file = tmp_path / "server.toml"
     file.write_text(
         'port = 1\nlanes = 2\ngrace = 2.5\nadmin = false\nversions = "latest:1"\n', encoding="utf-8"
@@ -95,7 +95,7 @@ def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> Non
         ("\xff", "is not valid TOML"),
     ],
 )
-def test_a_wrong_file_names_itself_the_key_and_what_is_allowed(
+def test_the_error_for_a_wrong_file_names_the_file_the_key_and_the_allowed_values(
     tmp_path: Path, text: str, message: str
 ) -> None:
     file = tmp_path / "server.toml"
@@ -122,7 +122,7 @@ def test_options_that_contradict_each_other_are_refused(flags: str, message: str
     assert read_config(["--port", "0", "--rest-port", "0"], {}).rest_port == 0
 
 
-def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found() -> None:
+def test_a_misspelled_variable_is_an_error_and_unrelated_ones_are_ignored() -> None:
     with pytest.raises(ConfigError) as failure:
         read_config([], {"OCTOFOLD_MAX_BACH_SIZE": "4"})
     assert str(failure.value) == (
@@ -141,7 +141,7 @@ def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found(
 
 
 @pytest.mark.parametrize("flag", ["--tune", "--max-boards"])
-def test_a_variable_or_a_key_that_is_gone_says_what_to_do_instead(flag: str, tmp_path: Path) -> None:
+def test_the_error_for_a_removed_variable_or_key_says_what_to_do_instead(flag: str, tmp_path: Path) -> None:
     instead = f"was removed: {REMOVED['octofold-serve'][flag]}"
     name = flag.removeprefix("--")
     variable = f"OCTOFOLD_{name.upper().replace('-', '_')}"
@@ -156,7 +156,7 @@ def test_a_variable_or_a_key_that_is_gone_says_what_to_do_instead(flag: str, tmp
         assert str(failure.value).startswith(f"{shown} {instead}")
 
 
-def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
+def test_the_printed_configuration_is_a_file_that_gives_the_same_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--port", "7", "--no-admin", "--versions", "latest:2", "--models", 'a "b"', "--grace", "2.5"]

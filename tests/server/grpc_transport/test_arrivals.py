@@ -53,7 +53,7 @@ def begin(arrivals: Arrivals, client: str, count: int = 1) -> list[Any]:
     return calls
 
 
-def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_while(
+def test_the_connection_with_the_most_arriving_messages_makes_room_for_another_after_a_while(
     refusals: Refusals,
 ) -> None:
     arrivals = Arrivals(4, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
@@ -84,7 +84,7 @@ def test_a_connection_without_messages_waits_for_others_and_makes_room_at_once(
     assert not slow_again.is_read
 
 
-def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None:
+def test_a_connection_never_evicts_its_own_calls(refusals: Refusals) -> None:
     arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals)
     calls = begin(arrivals, "one", 5)
     assert [call.is_read for call in calls] == [True, True, False, False, False]
@@ -93,7 +93,7 @@ def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None
     assert refusals.counts() == {}
 
 
-def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refusals: Refusals) -> None:
+def test_a_full_queue_of_arrivals_drops_calls_of_the_connection_with_the_most(refusals: Refusals) -> None:
     arrivals = Arrivals(1, 4, 60, ByteBudget(MIB, refusals), refusals)
     greedy = begin(arrivals, "greedy", 5)
     (own,) = begin(arrivals, "greedy")
@@ -103,7 +103,7 @@ def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refus
     assert greedy[1].code == code_pb2.RESOURCE_EXHAUSTED
 
 
-def test_a_call_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
+def test_a_call_whose_message_does_not_arrive_in_time_ends_and_makes_room(refusals: Refusals) -> None:
     arrivals = Arrivals(1, 4, -1.0, ByteBudget(MIB, refusals), refusals)  # every call is too late
     calls = begin(arrivals, "one", 3)
     arrivals.expire()
@@ -113,7 +113,7 @@ def test_a_call_whose_message_does_not_come_in_time_ends_and_makes_room(refusals
     assert refusals.counts() == {"DEADLINE_EXCEEDED": 3}
 
 
-def test_a_call_that_leaves_the_line_is_forgotten(refusals: Refusals) -> None:
+def test_a_call_that_leaves_the_queue_of_arrivals_is_freed(refusals: Refusals) -> None:
     arrivals = Arrivals(1, 1, 60, ByteBudget(MIB, refusals), refusals)
     first, second = begin(arrivals, "one", 2)
     second.on_left()

@@ -40,7 +40,7 @@ def test_grpcio_has_the_experiment_that_the_server_switches_off() -> None:
         assert used.strip().split(",") == [*filter(None, [others]), f"-{EXPERIMENT}"]
 
 
-def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_line(
+def test_a_grpcio_without_a_name_that_the_transport_needs_gives_a_one_line_error(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
@@ -54,7 +54,7 @@ def test_a_grpcio_without_a_name_that_the_transport_uses_is_a_failure_in_one_lin
     ("change", "reason"),
     [(NO_NATIVE, "ModuleNotFoundError"), (SILENT_NATIVE, "its own test call")],
 )
-def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
+def test_auto_chooses_native_on_loopback_and_direct_if_the_library_cannot_serve(
     write_version: WriteVersion, start_server: Start, change: str, reason: str
 ) -> None:
     write_version()
@@ -66,7 +66,7 @@ def test_auto_is_native_on_loopback_and_direct_if_the_library_cannot_serve(
 
 
 @pytest.mark.parametrize("flags", [("--host", "0.0.0.0"), ("--max-connection-age", "300")])
-def test_auto_is_direct_for_untrusted_clients_and_for_features_that_native_lacks(
+def test_auto_chooses_direct_for_untrusted_clients_and_features_that_native_lacks(
     write_version: WriteVersion, start_server: Start, flags: tuple[str, ...]
 ) -> None:
     write_version()

@@ -16,7 +16,7 @@ SECONDS = 100
 READY = grpc.ChannelConnectivity.READY
 
 
-async def test_a_call_at_work_is_answered_after_its_connection_was_told_to_go(serve_all: ServeAll) -> None:
+async def test_an_open_call_is_answered_after_its_connection_was_told_to_close(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_connection_age=0.3, max_connection_age_grace=float(SECONDS)) as served:
         backend.gate.clear()

@@ -123,7 +123,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
     wait_for(lambda: failures() == 64)
 
 
-def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(
+def test_large_messages_are_refused_beyond_the_byte_budget_and_accepted_when_there_is_room(
     serve_all: ServeAll,
 ) -> None:
     backend = RecordingBackend()
@@ -145,7 +145,7 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
         wait_for(lambda: served.admission.budget.used == 0)
 
 
-async def test_calls_that_come_while_the_server_is_busy_end_in_no_bare_cancelled_and_refusals_are_counted(
+async def test_calls_to_a_busy_server_never_end_in_cancelled_without_a_message_and_refusals_are_counted(
     start: Start, ask: Ask
 ) -> None:
     pausing_server = str(Path(__file__).parents[1] / "failing_server.py")
@@ -186,9 +186,7 @@ def bomb() -> bytes:
 
 
 @pytest.mark.parametrize("method", [NEXT_MOVES, LIST_MODELS])
-def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
-    start: Start, method: str
-) -> None:
+def test_a_compressed_message_is_not_inflated_beyond_the_maximum_size(start: Start, method: str) -> None:
     server = start()
     with (
         at_most(server.process.pid, 1.0, 100 * MIB, method),

@@ -26,7 +26,7 @@ def call_and_vanish(target: str) -> None:
             connection.send(stream, message_start(len(content)) + content, end=method == "NextMoves")
 
 
-def test_clients_that_vanish_leave_no_memory_threads_or_descriptors_behind(
+def test_vanished_clients_leave_no_memory_threads_or_descriptors_behind(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()

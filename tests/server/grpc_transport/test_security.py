@@ -100,7 +100,9 @@ def secured(write_version: WriteVersion, start_server: Start, tmp_path: Path) ->
         assert secret not in server.log
 
 
-def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secured: Secured) -> None:
+def test_only_clients_with_a_certificate_of_the_authority_and_a_token_of_the_file_are_authorized(
+    secured: Secured,
+) -> None:
     other = Authority(secured.folder, "other")
     expired = secured.authority.issue("expired", days=-1)
     handshakes = secured.failed_handshakes()
@@ -152,7 +154,7 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
         health_stub(channel).Check(health_pb2.HealthCheckRequest())  # this reply cannot carry a request id
 
 
-def test_our_own_client_and_command_get_in_with_their_files_and_token(
+def test_our_client_and_command_are_authorized_with_their_files_and_token(
     secured: Secured, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair, token = secured.client, secured.folder / "token"
@@ -207,9 +209,7 @@ def test_the_rest_port_refuses_the_same_clients_and_counts_them(secured: Secured
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_good_once(
-    secured: Secured, version: ssl.TLSVersion
-) -> None:
+def test_the_rest_port_resumes_no_tls_session(secured: Secured, version: ssl.TLSVersion) -> None:
     context = ssl.create_default_context(cafile=str(secured.authority.certificate))
     context.load_cert_chain(secured.client.certificate, secured.client.key)
     context.maximum_version = version
@@ -239,7 +239,7 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
     wait_for(is_refused)
 
 
-def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
+def test_loading_and_unloading_require_an_admin_token(secured: Secured) -> None:
     with secured.channel(secured.client) as channel:
         stub = GRPCInferenceServiceStub(channel)
         request = oip.RepositoryModelUnloadRequest(model_name="tiny")
@@ -269,7 +269,7 @@ def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
         ("server.key", b"-----BEGIN RSA\nProc-Type: 4,ENCRYPTED", "server.key is encrypted"),
     ],
 )
-def test_files_that_make_no_tls_are_a_failure_at_the_start_that_names_them(
+def test_invalid_tls_files_are_named_in_an_error_at_the_start(
     tmp_path: Path, broken: str, content: bytes | str | None, message: str
 ) -> None:
     authority = Authority(tmp_path, "authority")

@@ -135,7 +135,7 @@ def message(number: int, boards: int, model: str = "") -> bytes:
     return pb.StreamNextMovesRequest(id=number, request=request).SerializeToString()
 
 
-def test_a_client_that_never_reads_stops_being_read_itself(admission: Admission) -> None:
+def test_the_server_stops_reading_from_a_client_that_never_reads(admission: Admission) -> None:
     wire = Wire()
     open_stream(admission, wire)
     for number in range(1, 5):
@@ -162,7 +162,7 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     assert (code, details) == (code_pb2.UNAVAILABLE, "the server is shutting down")
 
 
-def test_a_stream_that_was_idle_for_long_makes_room_for_another_one(
+def test_a_stream_that_was_idle_for_long_makes_room_for_another(
     batcher: Batcher, backend: RecordingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models: Any = OneModel(batcher)
@@ -180,7 +180,7 @@ def test_a_stream_that_was_idle_for_long_makes_room_for_another_one(
     assert [len(wire.ends) for wire in (busy, idle, idle_too, newest)] == [0, 1, 0, 0]
 
 
-def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:
+def test_a_stream_with_an_open_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:
     wire = Wire()
     backend.gate.clear()
     stream = open_stream(admission, wire)
@@ -208,7 +208,7 @@ def test_a_stream_whose_client_has_finished_ends_well_although_the_server_shuts_
     assert wire.ends == [(0, "")]
 
 
-def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered(
+def test_malformed_bytes_end_the_stream_after_earlier_messages_are_answered(
     serve_all: ServeAll,
 ) -> None:
     with serve_all(RecordingBackend()) as served:
@@ -220,7 +220,7 @@ def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered
         assert [code for code, _ in wire.ends] == [code_pb2.INVALID_ARGUMENT]
 
 
-def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_are_empty(
+def test_the_server_stops_reading_from_a_client_that_reads_no_replies_even_if_messages_are_empty(
     admission: Admission,
 ) -> None:
     wire = Wire()
@@ -251,7 +251,7 @@ def test_an_abandoned_stream_withdraws_its_boards_and_ends(
     assert backend.rows == 2
 
 
-def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
+def test_a_message_that_arrives_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
     class Leaving(Wire):
         """A call whose client leaves between a message and the next read."""
 

@@ -56,7 +56,7 @@ def boards(count: int) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(boards=bytes(16 * count), with_probabilities=True)
 
 
-def test_a_reply_that_is_not_taken_gives_its_bytes_back(start: Start) -> None:
+def test_the_bytes_of_a_dropped_reply_are_released(start: Start) -> None:
     limits = ("--max-message-bytes", str(2 * MIB), "--max-bytes-in-flight", str(4 * MIB))
     server = start("--message-timeout", "1", *limits)
     message = boards(65_000).SerializeToString()
@@ -98,7 +98,7 @@ def test_a_stream_that_never_reads_loses_its_slot(start: Start) -> None:
         assert b"the client read no reply of this stream" in b"".join(connection.replies.values())
 
 
-def test_a_stream_that_never_reads_does_not_hold_the_drain(start: Start) -> None:
+def test_a_stream_that_never_reads_does_not_delay_the_drain(start: Start) -> None:
     server = start("--stream-idle", "0", "--drain", "86400")
     with unread_stream(server) as connection:
         assert server.terminate() == 0
@@ -116,7 +116,7 @@ class Ended:
         self.why = why
 
 
-def test_of_too_many_unread_replies_the_oldest_are_cut_off() -> None:
+def test_the_oldest_of_too_many_unread_replies_are_dropped() -> None:
     refusals = Refusals()
     unread = UnreadReplies(60, 3000, refusals, clock=iter(range(10)).__next__)
     calls: list[Any] = [Ended() for _ in range(5)]
@@ -151,7 +151,7 @@ def rest_client_of(port: int) -> socket.socket:
     return client
 
 
-def test_a_rest_client_that_reads_too_slowly_loses_its_connection_and_its_place(
+def test_a_rest_client_that_reads_too_slowly_is_disconnected_and_makes_room(
     ask: Ask, serve_all: ServeAll
 ) -> None:
     with (

@@ -43,7 +43,7 @@ def test_a_page_of_another_site_cannot_use_the_model_in_its_frames(
     assert ask(server, "GET", f"/move?board={16 * '1'}", **frame).status == 403
 
 
-def test_the_own_page_may_do_everything(ask: Ask, server: Served) -> None:
+def test_the_servers_own_page_may_do_everything(ask: Ask, server: Served) -> None:
     origin = f"http://127.0.0.1:{server.rest_port}"
     assert ask(server, "GET", "/page/about", Sec_Fetch_Site="same-origin").status == 200
     assert ask(server, "POST", UNLOAD, Origin=origin, Sec_Fetch_Site="same-origin").status == 200
@@ -72,7 +72,7 @@ def test_a_site_whose_name_resolves_to_loopback_reads_nothing(ask: Ask, server: 
     assert ask(server, "GET", "/readyz", Host=host).status == 200  # probes may use any host name
 
 
-def test_a_server_with_tokens_may_have_any_name(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
+def test_a_server_with_tokens_accepts_any_host(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("friend")
     with serve_all(FakeBackend(), tokens=tmp_path / "tokens") as served:
         assert ask(served, "GET", "/v2", Host="octofold.example", Authorization="Bearer friend").status == 200

@@ -78,7 +78,7 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll
             assert b"larger than the 100000 bytes allowed" in answer
 
 
-def test_a_call_of_the_most_boards_fits_as_json(ask: Ask, server: ServerProcess) -> None:
+def test_the_largest_call_fits_into_json(ask: Ask, server: ServerProcess) -> None:
     boards = np.full((Config.max_boards, 16), 15, np.uint8)
     inputs = [described(shape=list(boards.shape), data=boards.tolist())]
     request = {"inputs": inputs, "outputs": [{"name": "move"}]}
@@ -109,7 +109,7 @@ def open_connection(server: HasRest) -> socket.socket:
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
     ],
 )
-def test_bytes_that_are_not_http_are_refused_and_others_are_served(
+def test_bytes_that_are_not_http_are_refused_while_others_are_served(
     ask: Ask, server: ServerProcess, sent: bytes
 ) -> None:
     answer = answer_to(sent, ("127.0.0.1", server.rest_port))
@@ -117,7 +117,7 @@ def test_bytes_that_are_not_http_are_refused_and_others_are_served(
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_bodies_in_chunks_of_one_byte_leave_others_their_turn(
+def test_bodies_in_chunks_of_one_byte_do_not_delay_others(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
@@ -157,7 +157,7 @@ def test_probes_are_answered_at_the_maximum_number_of_requests(ask: Ask, serve_a
         wait_for(lambda: bool(ask(served, "POST", INFER, body).status == 200))
 
 
-def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
+def test_bodies_count_against_the_byte_budget_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
     body = json.dumps(BODY).encode() + b" " * 40_000
     with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
         slow = open_connection(served)
@@ -180,7 +180,7 @@ sys.exit(main())
 """
 
 
-def test_connections_that_say_nothing_leave_file_descriptors_for_others(
+def test_silent_connections_leave_file_descriptors_for_others(
     ask: Ask, write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("fake")
@@ -322,9 +322,7 @@ def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") ->
     return client
 
 
-def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(
-    ask: Ask, server: ServerProcess
-) -> None:
+def test_announced_bodies_that_are_never_sent_use_no_budget(ask: Ask, server: ServerProcess) -> None:
     body = json.dumps(BODY).encode() + b" " * 40_000
     with ExitStack() as clients:
         for _ in range(80):
@@ -336,7 +334,7 @@ def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(
             OctofoldServiceStub(channel).NextMoves(request, timeout=30)
 
 
-def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: ServerProcess) -> None:
+def test_unfinished_bodies_make_room_for_others(ask: Ask, server: ServerProcess) -> None:
     with ExitStack() as clients:
         for _ in range(600):
             clients.enter_context(began(server, INFER, "Content-Length: 100", sent=b"{"))
@@ -347,7 +345,9 @@ def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: S
         assert b'octofold_failures_total{model="",version="",code="RESOURCE_EXHAUSTED"}' in page.body
 
 
-def test_requests_of_a_client_that_reads_no_replies_are_not_kept(ask: Ask, server: ServerProcess) -> None:
+def test_requests_of_a_client_that_does_not_read_replies_are_not_buffered(
+    ask: Ask, server: ServerProcess
+) -> None:
     request = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     unsent = memoryview(request * (25 * MIB // len(request)))
 

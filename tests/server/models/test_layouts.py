@@ -58,7 +58,7 @@ def test_cores_are_shared_by_processes_and_flags_count_for_each(
     assert choose_layout(config, device, "int8") == layout
 
 
-def test_without_a_flag_the_first_batch_size_that_is_worth_its_cost_is_taken(
+def test_the_default_batch_size_is_the_first_that_is_worth_its_cost(
     tmp_path: Path, write_version: WriteVersion
 ) -> None:
     write_version("m", 1)
@@ -93,7 +93,7 @@ def test_without_a_flag_the_first_batch_size_that_is_worth_its_cost_is_taken(
         (("fp32", "int8"), "fp32", "cpu", True, "fp32"),
     ],
 )
-def test_auto_takes_the_fastest_precision_for_the_device(
+def test_auto_chooses_the_fastest_precision_for_the_device(
     offered: tuple[Precision, ...], wanted: str, device: str, avx2: bool, chosen: str
 ) -> None:
     assert choose_precision(card_offering(*offered), wanted, device=device, avx2=avx2) == chosen

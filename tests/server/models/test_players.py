@@ -43,7 +43,7 @@ def models_of(repository: Path, *players: str, **options: Any) -> Models:
         ({"largest_exponent": 17}, "largest_exponent in card.json must be at most 15, the largest"),
     ],
 )
-def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
+def test_a_player_that_cannot_be_served_gives_one_line_and_others_are_served(
     repository: Path, version: dict[str, Any], why: str
 ) -> None:
     write_player(repository, **version)
@@ -56,7 +56,7 @@ def test_a_player_that_cannot_be_served_is_one_line_and_the_others_serve_on(
     models.close()
 
 
-def test_a_kind_that_the_operator_names_must_be_one_that_can_be_served(repository: Path) -> None:
+def test_a_kind_that_the_operator_names_must_be_servable(repository: Path) -> None:
     for kind in ("random", "broken"):
         match = rf"'{kind}' cannot be served; known kinds: expectimax, fake, "
         with pytest.raises(ModelError, match=match) as error:
@@ -75,7 +75,7 @@ def test_only_kinds_of_this_distribution_run_unless_others_are_named(repository:
     models.close()
 
 
-def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> None:
+def test_a_player_is_loaded_at_its_first_call(repository: Path) -> None:
     write_player(repository, kind="expectimax", table=b"", largest_exponent=17)
     models = models_of(repository)
     models.start()
@@ -93,7 +93,7 @@ def test_a_player_is_loaded_when_a_call_first_asks_for_it(repository: Path) -> N
     models.close()
 
 
-def test_a_player_is_asked_for_again_when_the_repository_could_not_be_read(
+def test_a_player_is_loaded_later_if_the_repository_could_not_be_read(
     repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -34,7 +34,7 @@ def test_an_unexpected_exception_fails_one_version_and_the_log_has_the_traceback
     assert models.resolve("", "").version == "3"
 
 
-def test_a_policy_that_selects_no_version_of_a_model_is_told(
+def test_a_policy_that_selects_no_version_of_a_model_is_logged(
     write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_version(name="a")
@@ -96,7 +96,7 @@ def test_a_version_finishes_accepted_calls_without_delaying_others(
     assert (("busy", "1") in models.statistics()) is (change != "forget")
 
 
-def test_to_close_is_to_wait_for_the_versions_that_still_drain(
+def test_closing_waits_for_draining_versions(
     write_version: WriteVersion, new_models: NewModels, backends: Backends
 ) -> None:
     write_version(model=b"recording")
@@ -114,7 +114,7 @@ def test_to_close_is_to_wait_for_the_versions_that_still_drain(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bad", "not the card's", "another name"])
-def test_a_new_version_that_is_broken_changes_nothing_and_the_index_says_why(
+def test_a_broken_new_version_changes_nothing_and_the_index_says_why(
     write_version: WriteVersion, new_models: NewModels, damage: str
 ) -> None:
     write_version(version=1)
@@ -160,7 +160,7 @@ def test_a_version_whose_files_have_changed_is_loaded_again_beside_the_old_ones(
     assert "its new files cannot be served: unexpected RuntimeError" in reason(models, 1)
 
 
-def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
+def test_a_model_is_served_after_its_folder_or_the_repository_disappears(
     write_version: WriteVersion, new_models: NewModels, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_version()

@@ -46,7 +46,7 @@ def somebody_else() -> Iterator[None]:
         os.seteuid(user)
 
 
-def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_path: Path) -> None:
+def test_versions_are_sorted_as_numbers_and_other_folders_are_ignored(tmp_path: Path) -> None:
     for version in ("b/2", "b/10", "a/1", "a/latest", "a/.3.partial", "a/01", "a/0", ".hidden/1"):
         (tmp_path / version).mkdir(parents=True)
     (tmp_path / "README").touch()
@@ -55,7 +55,7 @@ def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_pat
     assert found == [("a", 1), ("b", 2), ("b", 10)]
 
 
-def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_why(
+def test_a_folder_whose_name_cannot_be_a_models_is_ignored_and_the_log_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in (b"caf\xe9", b"two words", b"a=1", b"good-1.0_b"):
@@ -70,7 +70,7 @@ def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_
     assert not caplog.text  # --watch would repeat the message at every look
 
 
-def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
+def test_an_unreadable_folder_is_ignored_and_the_log_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for version in ("a/1", "lost+found/1", "z/2"):
@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
         ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
     ],
 )
-def test_a_card_that_is_wrong_says_which_field(
+def test_the_error_for_a_wrong_card_names_the_field(
     write_version: WriteVersion, field: str, value: Any, message: str
 ) -> None:
     path = write_version()
@@ -120,7 +120,7 @@ def with_tables(content: bytes) -> GraphFile:
     return GraphFile(file="model.onnx", sha256="", tensors={"tables": tables})
 
 
-def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
+def test_external_tensors_are_read_and_verified(tmp_path: Path) -> None:
     values = np.array([1, -2, 0.5], "<f4")
     path = tmp_path / "tables.bin"
     path.write_bytes(values.tobytes())
@@ -140,7 +140,7 @@ def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tensors["tables"], values)
 
 
-def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: WriteVersion) -> None:
+def test_a_file_above_the_maximum_size_is_not_read(write_version: WriteVersion) -> None:
     path = write_version()
     with (path / "card.json").open("ab") as card:
         card.truncate(MAX_CARD_BYTES + 1)  # a sparse file, which uses no disk space
@@ -157,7 +157,7 @@ def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: Write
             read(path, entry)
 
 
-def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(
+def test_the_graph_for_moves_alone_is_checked_and_its_absence_is_logged(
     tmp_path: Path,
     write_version: WriteVersion,
     small_graphs: tuple[bytes, bytes],
@@ -190,7 +190,7 @@ def test_the_graph_for_moves_alone_is_checked_and_its_lack_is_logged(
     assert "moves.onnx does not match the card" in caplog.text
 
 
-def test_files_that_become_readable_are_news_and_new_inodes_with_the_same_bytes_are_not(
+def test_files_that_become_readable_are_changes_but_new_inodes_with_the_same_bytes_are_not(
     write_version: WriteVersion, tmp_path: Path
 ) -> None:
     card = write_version() / "card.json"

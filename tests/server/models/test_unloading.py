@@ -32,7 +32,7 @@ def test_a_policy_chooses_the_versions(
     assert set(states(models).values()) <= {"READY", "UNLOADED"}
 
 
-def test_the_latest_version_is_the_latest_that_can_be_served(
+def test_latest_means_the_latest_version_that_can_be_served(
     write_version: WriteVersion, new_models: NewModels
 ) -> None:
     write_version(version=1)
@@ -42,7 +42,7 @@ def test_the_latest_version_is_the_latest_that_can_be_served(
     assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "READY", "tiny/3": "FAILED"}
 
 
-def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
+def test_an_unloaded_model_is_unavailable_until_it_is_loaded(
     write_version: WriteVersion, new_models: NewModels, backends: Backends
 ) -> None:
     for version in (1, 2):
@@ -63,7 +63,7 @@ def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
     assert models.resolve("tiny", "").version == "2"
 
 
-def test_a_model_that_is_published_later_can_be_loaded_and_does_not_take_the_default(
+def test_a_model_that_is_published_later_can_be_loaded_and_does_not_become_the_default(
     write_version: WriteVersion, new_models: NewModels
 ) -> None:
     write_version()
@@ -76,7 +76,7 @@ def test_a_model_that_is_published_later_can_be_loaded_and_does_not_take_the_def
     assert models.resolve("", "").name == "tiny"
 
 
-def test_the_model_that_ships_is_the_default_where_several_can_be_served(
+def test_the_shipped_model_is_the_default_if_several_can_be_served(
     write_version: WriteVersion, new_models: NewModels
 ) -> None:
     for name in ("a", "flagship"):

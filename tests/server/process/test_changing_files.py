@@ -17,7 +17,7 @@ from support.waiting import wait_for
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
-def test_a_version_with_a_pipe_for_a_file_is_not_served_and_the_others_are(
+def test_a_version_with_a_pipe_as_a_file_is_not_served_but_the_others_are(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
@@ -37,7 +37,7 @@ def test_a_version_with_a_pipe_for_a_file_is_not_served_and_the_others_are(
     assert server.terminate() == 0
 
 
-def test_links_in_circles_devices_and_huge_numbers_hide_no_model(
+def test_circular_links_devices_and_huge_version_numbers_hide_no_model(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     models = write_version().parent.parent
@@ -65,7 +65,7 @@ def test_links_in_circles_devices_and_huge_numbers_hide_no_model(
         (("--tls-certificate", "{pipe}", "--tls-key", "{pipe}"), 1),
     ],
 )
-def test_a_pipe_that_a_flag_names_is_one_line_and_a_failure(
+def test_a_pipe_as_the_value_of_a_flag_gives_a_one_line_error(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, arguments: tuple[str, ...], code: int
 ) -> None:
     write_version()
@@ -77,7 +77,7 @@ def test_a_pipe_that_a_flag_names_is_one_line_and_a_failure(
 
 
 @pytest.mark.parametrize("transport", ["native", "direct"])
-def test_a_token_that_is_revoked_ends_its_open_streams_and_no_others(
+def test_revoking_a_token_ends_only_its_open_streams(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, transport: str
 ) -> None:
     write_version()

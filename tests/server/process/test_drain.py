@@ -116,7 +116,7 @@ def test_sigterm_under_load_notifies_watchers_then_refuses_calls_and_answers_acc
         assert "Traceback" not in server.log
 
 
-def test_calls_that_outlast_the_drain_are_given_up_and_the_log_says_how_many(
+def test_calls_that_outlast_the_drain_are_dropped_and_the_log_says_how_many(
     write_version: WriteVersion, start_server: Start, transport: str
 ) -> None:
     write_version()

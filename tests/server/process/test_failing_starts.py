@@ -23,7 +23,7 @@ sys.exit(main())
 """
 
 
-def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(
+def test_broken_models_are_listed_with_the_reason_and_do_not_affect_the_others(
     write_version: WriteVersion, start_server: Start, graph: bytes
 ) -> None:
     write_version()
@@ -92,7 +92,7 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
         ),
     ],
 )
-def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
+def test_a_server_without_a_model_fails_with_one_line(
     write_version: WriteVersion, start_server: Start, prepare: Any, arguments: tuple[str, ...], message: str
 ) -> None:
     prepare(write_version)
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_models_are_loaded(
 
 
 @pytest.mark.parametrize("arguments", [("--transport", "auto"), ("--processes", "2")])
-def test_a_server_without_a_place_for_its_sockets_says_so_in_one_line_that_does_not_blame_grpcio(
+def test_a_server_without_a_folder_for_sockets_fails_with_one_line_about_folders(
     write_version: WriteVersion, start_server: Start, arguments: tuple[str, ...]
 ) -> None:
     write_version()
@@ -131,7 +131,7 @@ def test_a_server_without_a_place_for_its_sockets_says_so_in_one_line_that_does_
     assert line.startswith("octofold-serve: cannot make a folder for the server's own sockets in TMPDIR")
 
 
-def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, start_server: Start) -> None:
+def test_a_port_in_use_gives_a_one_line_error(write_version: WriteVersion, start_server: Start) -> None:
     write_version()
     first = start_server()
     second = start_server("--port", first.target.rpartition(":")[2], ready=False)
@@ -142,7 +142,7 @@ def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, st
     assert not second.port_file.exists()
 
 
-def test_the_base_installation_names_the_extra_in_one_line() -> None:
+def test_without_the_extra_one_line_says_what_to_install() -> None:
     missing = "onnxruntime"
     program = (
         f"import sys; sys.modules[{missing!r}] = None; "

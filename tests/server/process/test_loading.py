@@ -76,7 +76,7 @@ def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
             assert call.exception() is not None
 
 
-def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_the_whole(
+def test_health_reports_loading_and_unloaded_models_as_not_serving(
     write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
 ) -> None:
     write_version()
@@ -108,7 +108,7 @@ def touched_again(file: Path) -> None:
     wait_for(lambda: file.exists() and file.stat().st_mtime_ns > before)
 
 
-def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
+def test_the_ready_file_is_touched_while_the_server_is_ready_and_removed_while_it_stops(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()

@@ -177,7 +177,7 @@ def test_reloads_under_load_even_of_a_corrupt_version_fail_no_call_and_every_ans
     assert server.terminate() == 0
 
 
-def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back(
+def test_a_watched_folder_is_loaded_when_it_changes_and_may_disappear_and_return(
     publish: Callable[..., None], start_server: Start, tmp_path: Path
 ) -> None:
     publish(1)

@@ -24,7 +24,7 @@ LIMIT_SECONDS = 60
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
-def test_the_newest_ready_version_answers_unless_another_is_asked_for(
+def test_the_newest_ready_version_answers_unless_a_call_names_another(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     for version in (2, 10, 9):
@@ -41,7 +41,9 @@ def test_the_newest_ready_version_answers_unless_another_is_asked_for(
         assert [version for name, version in versions(stub) if name == "tiny"] == ["2", "9", "10", "11"]
 
 
-def test_two_models_without_a_default_must_be_named(write_version: WriteVersion, start_server: Start) -> None:
+def test_a_call_must_name_one_of_two_models_without_a_default(
+    write_version: WriteVersion, start_server: Start
+) -> None:
     write_version(name="one")
     write_version(name="two")
     with grpc.insecure_channel(start_server().target) as channel:
@@ -93,7 +95,7 @@ def test_a_server_that_listens_beyond_this_machine_warns_that_there_are_no_token
         assert re.search(rf"WARNING .*everyone who can reach 0.0.0.0:\d+ {warning}", server.log)
 
 
-def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
+def test_the_first_ctrl_c_announces_what_a_second_does_and_the_second_does_it(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
@@ -105,9 +107,7 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     assert server.wait() == 0
 
 
-def test_a_log_on_a_full_disk_does_not_keep_the_server_from_serving(
-    write_version: WriteVersion, tmp_path: Path
-) -> None:
+def test_a_log_on_a_full_disk_does_not_stop_the_service(write_version: WriteVersion, tmp_path: Path) -> None:
     write_version()
     port_file = tmp_path / "port"
     command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
@@ -129,7 +129,7 @@ def host() -> Iterator[str]:
         yield f"unix:{folder}/o.sock"
 
 
-def test_a_client_calls_a_server_by_its_socket(
+def test_a_client_calls_a_server_over_a_unix_socket(
     write_version: WriteVersion, start_server: Start, host: str
 ) -> None:
     write_version()
@@ -143,14 +143,16 @@ def test_a_client_calls_a_server_by_its_socket(
     assert server.terminate() == 0
 
 
-def test_what_a_socket_cannot_do_is_told(write_version: WriteVersion, start_server: Start, host: str) -> None:
+def test_options_that_a_unix_socket_cannot_have_are_refused(
+    write_version: WriteVersion, start_server: Start, host: str
+) -> None:
     write_version()
     server = start_server("--host", host, "--rest-port", "0", ready=False)
     assert server.wait() == 1
     assert "is a Unix socket, which serves gRPC from one process" in server.log
 
 
-def test_a_stream_on_which_nothing_comes_is_ended(write_version: WriteVersion, start_server: Start) -> None:
+def test_an_idle_stream_is_ended(write_version: WriteVersion, start_server: Start) -> None:
     write_version()
     server = start_server("--stream-idle", "0.3")
     with grpc.insecure_channel(server.target) as channel:

@@ -21,7 +21,7 @@ from support.processes import metric
 from support.servers import Served
 
 
-def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: Path) -> None:
+def test_metrics_and_probe_agree_on_readiness(server: Served, tmp_path: Path) -> None:
     operations = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
     assert operations.ready
     assert metric(text_of(operations.metrics()), "octofold_ready") == 1
@@ -64,7 +64,7 @@ def process(models: Any, folder: Path, number: int) -> OpenInference:
     return SharedService(ProcessSlot(folder, number, 2), Admission(models))
 
 
-def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path: Path) -> None:
+def test_a_load_and_an_unload_in_two_processes_at_once_leave_both_in_the_same_state(tmp_path: Path) -> None:
     both_change = threading.Barrier(2)
     one, other = OneModel(both_change), OneModel(both_change)
     first, second = process(one, tmp_path, 0), process(other, tmp_path, 1)
@@ -75,7 +75,7 @@ def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path
     assert one.is_loaded == other.is_loaded
 
 
-def test_errors_of_another_process_reach_the_caller_and_one_that_is_gone_is_left_out(tmp_path: Path) -> None:
+def test_errors_of_another_process_reach_the_caller_and_a_dead_process_is_ignored(tmp_path: Path) -> None:
     one, other = (OneModel(threading.Barrier(1)) for _ in range(2))
     first = process(one, tmp_path, 0)
     first.unload("m")

@@ -57,7 +57,7 @@ def unload(server: ServerProcess) -> None:
     )
 
 
-def test_two_processes_share_the_lanes_and_are_one_service_that_outlives_one_of_them(
+def test_two_processes_share_the_lanes_and_form_one_service_that_outlives_one_of_them(
     write_version: WriteVersion,
     start_server: Start,
     tmp_path: Path,
@@ -99,7 +99,7 @@ def test_two_processes_share_the_lanes_and_are_one_service_that_outlives_one_of_
     assert "Traceback" not in server.log
 
 
-def test_what_keeps_processes_from_starting_is_told_once(
+def test_the_reason_why_processes_cannot_start_is_reported_once(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version(model=b"no graph")
@@ -154,7 +154,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, models: Path, gate: Gate) -
         assert server.terminate() == 0
 
 
-def test_processes_share_their_port_with_nobody_else(
+def test_another_server_cannot_share_the_port_of_several_processes(
     server: ServerProcess, write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
@@ -164,7 +164,7 @@ def test_processes_share_their_port_with_nobody_else(
         assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in second.log
 
 
-def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(server: ServerProcess) -> None:
+def test_an_unloaded_model_stays_unloaded_in_a_restarted_process(server: ServerProcess) -> None:
     with one_killed(server):
         unload(server)
     for _ in range(12):
@@ -205,7 +205,7 @@ def test_a_restarted_process_gets_no_calls_before_it_is_ready(
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
 
 
-def test_sighup_does_not_end_a_process_that_is_started_again(server: ServerProcess) -> None:
+def test_sighup_does_not_end_a_restarted_process(server: ServerProcess) -> None:
     before, restarts = set(members(server)), server.log.count("restarting it")
     reloads = server.log.count("reloading the models: by request")
     with one_killed(server):
@@ -216,7 +216,7 @@ def test_sighup_does_not_end_a_process_that_is_started_again(server: ServerProce
     assert server.log.count("restarting it") == restarts + 1
 
 
-def test_a_process_that_is_started_again_has_the_default_model_of_the_others(
+def test_a_restarted_process_has_the_default_model_of_the_others(
     server: ServerProcess, models: Path, graph: bytes
 ) -> None:
     write_model(models, graph, "another", 2)

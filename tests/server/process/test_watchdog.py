@@ -32,7 +32,7 @@ def readiness(port: int) -> int:
     ("bug", "words"),
     [("block", "has been stuck for 3 seconds"), ("raise", "has failed: SystemExit('not guarded')")],
 )
-def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
+def test_a_failure_of_grpc_makes_the_process_unready_and_ends_it(
     write_version: WriteVersion, start_server: Start, bug: str, words: str
 ) -> None:
     write_version()

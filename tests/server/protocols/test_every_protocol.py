@@ -267,7 +267,7 @@ def test_every_protocol_gives_equal_answers(
         np.testing.assert_allclose(values, expected[model][name], rtol=0, atol=tolerance, err_msg=name)
 
 
-def test_every_protocol_says_what_made_its_answer(
+def test_every_protocol_names_the_version_and_the_digest_that_answered(
     server: ServerProcess, boards: Boards, small_model: bytes
 ) -> None:
     digest = hashlib.sha256(small_model).hexdigest()[:16]

@@ -64,7 +64,9 @@ def server(start_shared: Start) -> ServerProcess:
     return start_shared(rest=True)
 
 
-def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: ServerProcess) -> None:
+def test_any_bytes_over_a_real_connection_end_every_rpc_with_an_expected_status(
+    server: ServerProcess,
+) -> None:
     allowed = {
         *(grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
         *(grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE),
@@ -84,7 +86,7 @@ def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(se
     assert "Traceback" not in server.log
 
 
-def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_blame(
+def test_any_bytes_on_every_rest_route_end_without_a_server_error(
     server: ServerProcess,
 ) -> None:
     seeds = [body.encode() for body in BODIES]
@@ -120,9 +122,7 @@ def mutated_path(source: random.Random, route: str) -> str:
 
 
 @pytest.mark.parametrize("port", ["grpc", "rest"])
-def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(
-    server: ServerProcess, port: str
-) -> None:
+def test_bytes_that_are_not_http2_do_not_stop_the_server(server: ServerProcess, port: str) -> None:
     target = ("127.0.0.1", server.rest_port if port == "rest" else int(server.target.rpartition(":")[2]))
     seeds = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),

@@ -29,7 +29,7 @@ def asked(name: str = "") -> health_pb2.HealthCheckRequest:
     return health_pb2.HealthCheckRequest(service=name)
 
 
-def test_a_model_is_ready_when_it_is_and_the_service_is() -> None:
+def test_health_reports_the_readiness_of_each_model_and_of_the_service() -> None:
     health = Health(["service"])
 
     def statuses(*names: str) -> list[int]:
@@ -91,7 +91,7 @@ def test_a_name_that_is_too_long_is_refused(stub: HealthCalls) -> None:
 
 
 @pytest.mark.parametrize("limit", ["MAX_WATCHES", "MAX_WATCHES_PER_CONNECTION"])
-def test_watches_too_many_are_refused_and_leave_none_behind(
+def test_too_many_watches_are_refused_and_leave_nothing_behind(
     limit: str, server: Served, stub: HealthCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for each in ("MAX_WATCHES", "MAX_WATCHES_PER_CONNECTION"):

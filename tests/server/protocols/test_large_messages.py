@@ -107,7 +107,7 @@ def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCod
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_no_shape_of_a_message_costs_more_than_its_size(
+def test_no_message_costs_more_than_in_proportion_to_its_size(
     server: ServerProcess, method: MethodDescriptor
 ) -> None:
     name = path_of(method)
@@ -157,7 +157,7 @@ def bodies() -> Iterator[tuple[str, bytes]]:
     yield "id", body('{"inputs": [], "id": "', "\\n", '"}')
 
 
-def test_no_shape_of_a_body_costs_more_than_its_size(server: ServerProcess) -> None:
+def test_no_body_costs_more_than_in_proportion_to_its_size(server: ServerProcess) -> None:
     routes = {
         "/v2/models/fake/infer": dict(bodies()),
         "/v2/repository/index": {"index": b'{"ready": [' + b"[]," * (SIZE // 3) + b"[]]}"},

@@ -42,7 +42,7 @@ async def queued(stub: Any) -> None:
         await stub.ListModels(pb.ListModelsRequest())
 
 
-async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: ServeBackend) -> None:
+async def test_probabilities_and_votes_are_sent_only_if_requested(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         reply = await stub.NextMoves(packed(BOARDS))
@@ -53,7 +53,7 @@ async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backen
         np.testing.assert_array_equal(VOTES.read(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
 
 
-async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: ServeBackend) -> None:
+async def test_a_finished_game_is_an_answer_and_not_an_error(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         over = np.zeros((1, 16), np.uint8)  # the fake backend treats an empty board as finished
         reply = await stub.NextMove(pb.NextMoveRequest(board=over[0].tolist()))
@@ -63,7 +63,7 @@ async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: 
         assert (await stub.NextMoves(packed(over))).moves == b"\xff"
 
 
-async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_backend: ServeBackend) -> None:
+async def test_replies_have_the_queue_time_and_the_inference_time(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -253,7 +253,7 @@ async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: ServeBa
         await holding
 
 
-async def test_list_models_tells_versions_states_and_cards(serve_backend: ServeBackend) -> None:
+async def test_list_models_returns_versions_states_and_cards(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         (model,) = (await stub.ListModels(pb.ListModelsRequest())).models
         assert (model.name, model.is_default) == ("fake", True)

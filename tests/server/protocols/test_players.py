@@ -95,7 +95,7 @@ def test_search_time_makes_a_search_deeper(server: ServerProcess, channel: grpc.
     )
 
 
-def test_boards_that_are_over_are_answered_at_once_whatever_time_their_search_may_take(
+def test_finished_boards_are_answered_at_once_whatever_the_search_time(
     channel: grpc.Channel,
 ) -> None:
     def batches() -> int:
@@ -111,9 +111,7 @@ def test_boards_that_are_over_are_answered_at_once_whatever_time_their_search_ma
 
 
 @pytest.mark.parametrize("time_us", [60_000_001, 2**32 - 1])
-def test_a_search_that_would_keep_others_waiting_for_too_long_is_refused(
-    channel: grpc.Channel, time_us: int
-) -> None:
+def test_an_invalid_search_time_is_refused(channel: grpc.Channel, time_us: int) -> None:
     with pytest.raises(grpc.RpcError, match=f"must be 0 to 60000000 microseconds, got {time_us}"):
         OctofoldServiceStub(channel).NextMoves(packed(BOARDS, search_time_us=time_us))
 
@@ -141,7 +139,7 @@ def test_a_cancelled_search_makes_room_for_the_next(server: ServerProcess, chann
     assert stub.NextMove(again).depth == 7
 
 
-def test_models_are_loaded_and_unloaded_while_a_search_of_an_unloaded_one_goes_on(
+def test_models_can_be_loaded_and_unloaded_during_a_search_of_an_unloaded_one(
     server: ServerProcess, channel: grpc.Channel, ask: Ask
 ) -> None:
     endless = pb.NextMoveRequest(model="slow", board=BOARDS[0].tolist())
@@ -158,9 +156,7 @@ def test_models_are_loaded_and_unloaded_while_a_search_of_an_unloaded_one_goes_o
     wait_for(lambda: open_calls(server) == 0)
 
 
-def test_a_search_that_has_begun_is_answered_while_the_server_drains(
-    tmp_path: Path, start_server: Start
-) -> None:
+def test_a_running_search_is_answered_while_the_server_drains(tmp_path: Path, start_server: Start) -> None:
     write_player(tmp_path / "models")
     server = start_server("--players", "fake", "--processes", "2", program=(str(PROGRAM),), rest=True)
     with grpc.insecure_channel(server.target) as channel:

@@ -52,7 +52,7 @@ def lists_services(channel: grpc.Channel) -> bool:
         return False
 
 
-def test_streams_too_many_are_refused_and_other_calls_go_on(
+def test_too_many_streams_are_refused_and_other_calls_continue(
     write_version: WriteVersion, start_server: Start, transport: str
 ) -> None:
     write_version()

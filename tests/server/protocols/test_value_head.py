@@ -49,7 +49,7 @@ def infer(boards: np.ndarray, *outputs: str, model: str = "valued") -> oip.Model
     )
 
 
-def test_a_move_over_http_has_the_value_beside_it_if_requested(server: ServerProcess, ask: Ask) -> None:
+def test_the_answer_of_move_has_the_value_if_requested(server: ServerProcess, ask: Ask) -> None:
     path = f"/move?board={''.join(map(str, BOARDS[0]))}"
     (move,) = ask(server, "GET", path).body.decode().split()
     said, value = ask(server, "GET", f"{path}&with_value=true").body.decode().split()

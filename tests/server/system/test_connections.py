@@ -34,7 +34,7 @@ def send(pair: Pair) -> None:
     assert pair[1].recv(1)
 
 
-def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
+def test_connections_to_other_ports_stay_open_and_no_descriptor_is_kept(
     pairs: tuple[int, list[Pair]],
 ) -> None:
     port, found = pairs
@@ -46,7 +46,7 @@ def test_connections_to_other_ports_are_left_alone_and_no_descriptor_is_kept(
     assert {*Path("/proc/self/fd").iterdir()} <= before  # other threads may have closed theirs
 
 
-def test_of_too_many_connections_the_one_that_is_silent_for_longest_of_the_client_with_most_ends(
+def test_the_longest_silent_connection_of_the_client_with_the_most_is_closed_first(
     pairs: tuple[int, list[Pair]],
 ) -> None:
     port, (first, silent, last, alone) = pairs
@@ -64,7 +64,7 @@ def test_of_too_many_connections_the_one_that_is_silent_for_longest_of_the_clien
     assert last[0].recv(1) == alone[0].recv(1) == b""
 
 
-def test_an_ipv6_client_has_all_addresses_of_its_network() -> None:
+def test_all_addresses_of_an_ipv6_network_count_as_one_client() -> None:
     names = ["2001:db8::1", "2001:db8::2", "::ffff:192.0.2.1", "::ffff:192.0.2.2", "fe80::1%lo"]
     heard = [(float(when), (name, 443)) for when, name in enumerate(reversed(names))]
     assert in_closing_order(heard)[0] == ("2001:db8::2", 443)

@@ -24,7 +24,7 @@ def test_a_server_listens_on_the_same_port_of_every_address() -> None:
         listener.close()
 
 
-def test_an_address_that_is_in_use_is_an_error(port: int) -> None:
+def test_an_address_in_use_is_an_error(port: int) -> None:
     with (
         socket.create_server(("127.0.0.2", port)),
         pytest.raises(StartupError, match=r"127\.0\.0\.2.*in use"),
@@ -33,7 +33,7 @@ def test_an_address_that_is_in_use_is_an_error(port: int) -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="IPv6 is switched off here")
-def test_all_addresses_are_those_of_both_families() -> None:
+def test_listening_on_all_addresses_includes_ipv4_and_ipv6() -> None:
     (listener,) = listeners_on("::", 0)
     with listener:
         for address in ("::1", "127.0.0.1"):

@@ -39,7 +39,7 @@ def left_out(log: str) -> int:
     return sum(int(count) for count in re.findall(r"omitted (\d+) similar lines", log))
 
 
-def test_calls_with_an_unknown_encoding_are_counted_rather_than_told_each_by_the_native_library(
+def test_calls_with_an_unknown_encoding_are_counted_and_not_logged_one_by_one(
     write_version: WriteVersion, start_server: Start, form: str
 ) -> None:
     write_version("fake")
@@ -56,7 +56,7 @@ def test_calls_with_an_unknown_encoding_are_counted_rather_than_told_each_by_the
     assert told + left_out(server.log) > calls
 
 
-def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:
+def test_calls_without_a_token_are_counted_and_not_logged_one_by_one(server: ServerProcess) -> None:
     calls = 3 * MAX_LINES
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
@@ -68,7 +68,9 @@ def test_calls_without_a_token_are_counted_rather_than_logged_each(server: Serve
     assert left_out(server.log) > calls - told
 
 
-def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: ServerProcess, form: str) -> None:
+def test_a_path_in_a_call_can_neither_fill_the_log_nor_forge_a_field(
+    server: ServerProcess, form: str
+) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port)
     connection.request("GET", '/v2/models/"][code=OK\\n]%0a' + "y" * 3000)
     connection.getresponse().read()
@@ -91,7 +93,7 @@ def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: ServerP
             assert outside_of_quotes.count("[") == 1
 
 
-def test_each_place_in_the_code_has_a_limit_of_its_own_and_lines_of_level_debug_have_none() -> None:
+def test_each_log_statement_has_its_own_limit_and_debug_lines_have_none() -> None:
     counts: list[logging.LogRecord] = []
     limit = RepeatLimit(counts.append, most=2, seconds=60)
 

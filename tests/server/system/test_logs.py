@@ -27,7 +27,7 @@ def record(message: str, **extra: Any) -> logging.LogRecord:
     )
 
 
-def test_a_json_line_is_one_object_whatever_is_in_it() -> None:
+def test_a_json_line_is_one_object_whatever_the_message() -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError:
@@ -43,7 +43,7 @@ def test_a_json_line_is_one_object_whatever_is_in_it() -> None:
     assert "ValueError: two" in told["traceback"]
 
 
-def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_lines() -> None:
+def test_text_of_callers_cannot_start_a_line_and_a_traceback_keeps_its_lines() -> None:
     line = TextLines().format(record("no model 'a\n2026 INFO forged\x1b[2J'", fields={"call": "\r\udc80"}))
     assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\"\\r\\udc80\"]")
     try:
@@ -55,14 +55,14 @@ def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_
 
 
 @pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f600", "\n"])
-def test_an_error_message_fits_into_the_trailers(letter: str) -> None:
+def test_an_error_message_fits_into_trailing_metadata(letter: str) -> None:
     status = failure_status(UnknownModel(letter * 20_000), "NextMove", "id")
     assert 900 < len(status.message.encode()) <= 1000
     assert status.message.endswith("...")
 
 
 @pytest.mark.parametrize("wanted", [None, "", "with space", "new\nline", "x" * 129, "\u00e4"])
-def test_an_id_that_is_not_fit_for_a_log_is_replaced(wanted: str | None) -> None:
+def test_a_request_id_that_is_unsafe_for_a_log_is_replaced(wanted: str | None) -> None:
     first, second = usable_request_id(wanted), usable_request_id(wanted)
     assert first != wanted
     assert first != second
@@ -73,7 +73,7 @@ def test_an_id_that_is_not_fit_for_a_log_is_replaced(wanted: str | None) -> None
     ("arguments", "message"),
     [((), "no models in"), (("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host")],
 )
-def test_a_server_that_cannot_start_says_so_as_an_object_too(
+def test_a_server_that_cannot_start_also_logs_json(
     tmp_path: Path, start_server: Start, processes: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "models").mkdir()

@@ -46,14 +46,14 @@ def serve_and_terminate(
     return server.wait(LIMIT_SECONDS)
 
 
-def test_a_server_without_standard_error_serves_and_ends_well(command: Command) -> None:
+def test_a_server_without_standard_error_serves_and_exits_normally(command: Command) -> None:
     arguments, channel = command
     closing = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "octofold_server.cli", *arguments]
     with subprocess.Popen(closing) as server:
         assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_server_whose_log_has_lost_its_reader_serves_and_ends_well(command: Command) -> None:
+def test_a_server_whose_log_reader_has_died_serves_and_exits_normally(command: Command) -> None:
     arguments, channel = command
     read, write = os.pipe()
     with os.fdopen(write, "wb") as log:
@@ -63,7 +63,7 @@ def test_a_server_whose_log_has_lost_its_reader_serves_and_ends_well(command: Co
     assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_server_whose_log_is_not_read_serves_and_ends_well(command: Command) -> None:
+def test_a_server_whose_log_is_not_read_serves_and_exits_normally(command: Command) -> None:
     arguments, channel = command
     read, write = os.pipe()
     with os.fdopen(write, "wb") as log:
@@ -77,7 +77,7 @@ def test_a_server_whose_log_is_not_read_serves_and_ends_well(command: Command) -
     os.close(read)
 
 
-def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
+def test_a_crash_is_reported_on_standard_error(command: Command, tmp_path: Path) -> None:
     arguments, channel = command
     with (tmp_path / "log").open("wb") as log:
         server = forked_server(arguments, log)
@@ -87,7 +87,7 @@ def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> 
     assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
 
 
-def test_a_native_library_that_writes_more_than_is_read_does_not_wait(
+def test_a_native_library_that_logs_more_than_is_read_does_not_block(
     command: Command, tmp_path: Path
 ) -> None:
     arguments, channel = command

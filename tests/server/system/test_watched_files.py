@@ -62,7 +62,7 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number, cl
     assert read.reads == 2
 
 
-def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behind_it(
+def test_a_file_of_a_secret_is_read_again_when_kubernetes_replaces_its_folder(
     tmp_path: Path, clock: Clock
 ) -> None:
     for number in ("1", "22"):
@@ -88,7 +88,7 @@ def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
     assert look(number, clock) == 333
 
 
-def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Number, clock: Clock) -> None:
+def test_a_file_that_is_being_written_is_not_read_before_it_is_complete(read: Number, clock: Clock) -> None:
     number = WatchedFiles([read.path], read, clock)
     for text in ("", "2", "22"):  # a shell creates the file empty before a command writes to it
         read.path.write_text(text, encoding="utf-8")
@@ -97,7 +97,7 @@ def test_a_file_that_is_being_written_is_not_read_before_it_is_whole(read: Numbe
     assert look(number, clock, 0.2) == 22
 
 
-def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number, clock: Clock) -> None:
+def test_a_file_that_stays_empty_or_missing_is_read_eventually(read: Number, clock: Clock) -> None:
     size = WatchedFiles([read.path], lambda: read.path.stat().st_size if read.path.exists() else -1, clock)
     read.path.write_text("", encoding="utf-8")
     assert look(size, clock, 4.0) == 1
@@ -107,7 +107,7 @@ def test_a_file_that_stays_empty_or_missing_is_read_in_the_end(read: Number, clo
     assert look(size, clock, 1.0) == -1
 
 
-def test_files_on_a_mount_that_hangs_do_not_delay_users_of_their_content(read: Number) -> None:
+def test_files_on_a_hanging_mount_do_not_delay_calls(read: Number) -> None:
     hangs, goes_on = threading.Event(), threading.Event()
     goes_on.set()
 
@@ -126,7 +126,7 @@ def test_files_on_a_mount_that_hangs_do_not_delay_users_of_their_content(read: N
     wait_for(lambda: number.content == 22)
 
 
-def test_what_cannot_be_used_at_the_start_is_an_error(read: Number) -> None:
+def test_unusable_content_at_the_start_is_an_error(read: Number) -> None:
     read.path.write_text("none", encoding="utf-8")
     with pytest.raises(FileError, match="that is no number"):
         WatchedFiles([read.path], read)

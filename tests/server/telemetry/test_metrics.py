@@ -51,7 +51,7 @@ def raw(boards: int) -> oip.ModelInferRequest:
     return oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bytes(16 * boards)])
 
 
-def test_open_calls_are_those_at_work_and_open_streams(serve_all: ServeAll) -> None:
+def test_open_calls_include_unanswered_calls_and_open_streams(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
         native = OctofoldServiceStub(served.channel)
@@ -67,7 +67,7 @@ def test_open_calls_are_those_at_work_and_open_streams(serve_all: ServeAll) -> N
         wait_for(lambda: value(scrape(served), "octofold_open_calls") == 0)
 
 
-def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: ServeAll) -> None:
+def test_counters_match_the_calls_of_clients_of_every_protocol(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_batch_size=8) as served:
         stub, native = served.infer_stub(), OctofoldServiceStub(served.channel)
         native.NextMove(pb.NextMoveRequest(board=[1] * 16))
@@ -110,7 +110,7 @@ def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: ServeAll) 
     assert sum(shares) == pytest.approx(total)
 
 
-def test_messages_that_are_refused_unread_are_counted(serve_all: ServeAll) -> None:
+def test_messages_that_are_refused_before_reading_are_counted(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_message_bytes=1024) as served:
         connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
         for body, headers in ((b" " * 2000, {}), (b"{}", {"Content-Encoding": "gzip"})):
@@ -145,7 +145,7 @@ def test_gauges_show_waiting_calls_and_served_models(serve_all: ServeAll) -> Non
         assert value(found, "process_open_fds") > 3
 
 
-def test_every_metric_that_the_guide_names_is_there(serve_all: ServeAll) -> None:
+def test_every_metric_in_the_documentation_exists(serve_all: ServeAll) -> None:
     guide = Path(__file__).parents[3] / "docs" / "observation.md"
     named = set(re.findall(r"`((?:octofold|process)_\w+)`", guide.read_text(encoding="utf-8")))
     with serve_all(FakeBackend()) as served:
@@ -154,7 +154,7 @@ def test_every_metric_that_the_guide_names_is_there(serve_all: ServeAll) -> None
     assert named <= set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 
 
-def test_metrics_of_processes_add_up_except_those_that_are_not_sums() -> None:
+def test_metrics_of_processes_add_up_except_those_that_are_no_sums() -> None:
     first = [
         Family("octofold_failures_total", "counter", "Calls", {'octofold_failures_total{code="A"}': 2}),
         Family("octofold_ready", "gauge", "Whether", {"octofold_ready": 1}),
@@ -194,7 +194,7 @@ def selectors(query: Any) -> Iterator[promql.VectorSelector]:
                 yield from selectors(argument)
 
 
-def test_every_query_asks_for_series_that_a_server_has(serve_all: ServeAll, ask: Ask) -> None:
+def test_every_query_of_the_dashboard_uses_existing_series(serve_all: ServeAll, ask: Ask) -> None:
     with serve_all(FakeBackend()) as served:
         OctofoldServiceStub(served.channel).NextMoves(pb.NextMovesRequest(boards=bytes(16)))
         page = ask(served, "GET", "/metrics").body.decode()

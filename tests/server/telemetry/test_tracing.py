@@ -64,7 +64,7 @@ def value(span: Any, name: str) -> Any:
     return getattr(found, found.WhichOneof("value"))
 
 
-def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_inference(
+def test_a_call_is_a_span_in_its_callers_trace_with_queue_batches_and_inference(
     write_version: WriteVersion, start_server: Start, collector: Collector
 ) -> None:
     write_version()
@@ -103,7 +103,7 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
         assert span.start_time_unix_nano <= span.end_time_unix_nano <= call.end_time_unix_nano
 
 
-def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
+def test_a_missing_collector_does_not_delay_the_shutdown(
     write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_version()

@@ -45,7 +45,7 @@ def test_the_page_comes_with_its_type_and_a_strict_policy(ask: Ask, page: Served
     assert ask(page, "GET", "/page/js/main.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
 
 
-def test_a_cache_that_has_the_file_gets_no_copy(ask: Ask, page: Served) -> None:
+def test_a_file_in_the_browsers_cache_is_not_sent_again(ask: Ask, page: Served) -> None:
     tag = ask(page, "GET", "/").headers["ETag"]
     again = ask(page, "GET", "/", **{"If_None_Match": tag})
     assert (again.status, again.body) == (304, b"")
@@ -66,7 +66,7 @@ def test_the_page_can_be_switched_off_and_moves_stay(ask: Ask, serve_all: ServeA
         assert ask(served, "GET", f"/move?board={BOARD}").status == 200
 
 
-def test_a_move_is_one_word(ask: Ask, page: Served) -> None:
+def test_the_answer_of_move_is_one_word(ask: Ask, page: Served) -> None:
     board = np.array([[int(digit, 16) for digit in BOARD]], np.uint8)
     reply = ask(page, "GET", f"/move?board={BOARD}")
     assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -86,7 +86,7 @@ def test_a_move_is_one_word(ask: Ask, page: Served) -> None:
         (f"?board={BOARD}&search_time_us=60000000", 400, "unknown parameter 'search_time_us'"),
     ],
 )
-def test_a_bad_question_is_refused_in_one_line(
+def test_an_invalid_request_is_refused_in_one_line(
     ask: Ask, page: Served, query: str, status: int, said: str
 ) -> None:
     reply = ask(page, "GET", f"/move{query}")
@@ -95,7 +95,7 @@ def test_a_bad_question_is_refused_in_one_line(
     assert reply.body.count(b"\n") == 1
 
 
-def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
+def test_files_need_no_token_but_requests_for_data_do(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("friend\n")
     with serve_all(FakeBackend(), tokens=tokens) as served:
@@ -106,7 +106,7 @@ def test_files_need_no_token_and_questions_do(ask: Ask, serve_all: ServeAll, tmp
         assert ask(served, "GET", "/page/about", Authorization="Bearer friend").status == 200
 
 
-def test_views_are_asked_for_like_moves(ask: Ask, page: Served) -> None:
+def test_views_are_requested_like_moves(ask: Ask, page: Served) -> None:
     reply = ask(page, "GET", f"/page/views?board={BOARD}").json
     assert (reply["move"], reply["model"], reply["views"]) == (2, "fake", None)
     assert reply["why_no_views"]
@@ -129,7 +129,7 @@ def test_results_are_listed_and_their_growing_files_are_read_in_pieces(
     assert (far.status, far.body) == (200, b"")
 
 
-def test_nothing_else_of_the_results_is_served(ask: Ask, page: Served, results: Path) -> None:
+def test_no_other_files_of_results_are_served(ask: Ask, page: Served, results: Path) -> None:
     (results / "live.json").symlink_to("/etc/passwd")
     assert ask(page, "GET", f"/page/results/{results.name}/secret.txt").status == 400
     assert ask(page, "GET", f"/page/results/{results.name}/live.json").body == b""
@@ -163,7 +163,7 @@ def test_results_in_folders_are_found_and_read_down_to_a_depth(ask: Ask, page: S
     assert ask(page, "GET", "/page/results/.hidden/x/games.replay").status == 400
 
 
-def test_results_may_have_any_name_that_is_not_hidden(ask: Ask, page: Served, results: Path) -> None:
+def test_results_can_have_any_name_that_is_not_hidden(ask: Ask, page: Served, results: Path) -> None:
     names = ["my run", "2026-11-28T14:18", "lr@1e-3", "größe", "try(2)+old~1", "50%", "a#b?c", "結果"]
     for number, name in enumerate(names):
         add_result(results.parent / name, number)
@@ -188,7 +188,7 @@ def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path,
         assert ask(page, "GET", f"/page/results/{name}/games.replay").status == 404
 
 
-def test_a_search_for_results_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_for_results_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         add_result(tmp_path / f"result-{number}", number)
     assert len(Results(tmp_path, max_folders=6).list()) == 5  # the sixth folder is the root
@@ -196,7 +196,7 @@ def test_a_search_for_results_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(Results(tmp_path).list()) == 4
 
 
-def test_many_folders_in_a_folder_hide_no_result_beside_it(tmp_path: Path) -> None:
+def test_a_folder_with_many_folders_hides_no_result_beside_it(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / "a" / f"plain-{number}").mkdir(parents=True)
     add_result(tmp_path / "z", 1)

@@ -29,7 +29,7 @@ def _environment(games: int = 64, restart_share: float = 0.0, exponents: int = 1
 
 
 @given(boards=BOARDS)
-def test_slides_scores_and_legal_moves_are_those_of_the_rules(table: MoveTable, boards: np.ndarray) -> None:
+def test_slides_scores_and_legal_moves_follow_the_rules(table: MoveTable, boards: np.ndarray) -> None:
     tensor = torch.from_numpy(boards)
     for move in range(4):
         afterstates, lines = table.slide(tensor, torch.full((len(boards),), move))
@@ -39,7 +39,7 @@ def test_slides_scores_and_legal_moves_are_those_of_the_rules(table: MoveTable, 
     np.testing.assert_array_equal(table.legal(tensor).numpy(), rules.legal_moves(boards))
 
 
-def test_a_spawn_is_a_2_or_one_time_in_ten_a_4_in_any_empty_cell() -> None:
+def test_a_spawn_is_a_2_or_with_probability_a_tenth_a_4_in_any_empty_cell() -> None:
     board = torch.tensor([1, 0, 2, 0, 3, 0, 4, 5, 6, 7, 8, 9, 1, 2, 3, 0], dtype=torch.uint8)
     count = 20_000
     spawned = spawn(board.expand(count, 16), torch.rand(count, 2, generator=torch.Generator().manual_seed(1)))
@@ -52,7 +52,7 @@ def test_a_spawn_is_a_2_or_one_time_in_ten_a_4_in_any_empty_cell() -> None:
     assert (new == 2).sum().item() / count == pytest.approx(0.1, abs=0.01)
 
 
-def test_games_go_by_the_rules_to_their_end_and_start_again() -> None:
+def test_games_follow_the_rules_to_their_end_and_start_again() -> None:
     environment, generator = _environment(), np.random.default_rng(2)
     score, finished = np.zeros(64, np.int64), list[int]()
     for _ in range(400):
@@ -83,7 +83,7 @@ def test_a_game_that_outgrows_the_network_ends_with_its_points() -> None:
     assert environment.scores().best == 65_536
 
 
-def test_a_share_of_the_games_starts_where_recent_games_stood() -> None:
+def test_some_games_start_at_boards_of_recent_games() -> None:
     environment, generator = _environment(games=500, restart_share=0.5), np.random.default_rng(3)
     for move in range(60):
         if move % 20 == 19:

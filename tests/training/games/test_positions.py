@@ -13,7 +13,7 @@ NEARLY_OVER = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 9, 10, 11, 11]], np
 LATE = np.array([[1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 10, 12, 13, 14]], np.uint8)
 
 
-def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> None:
+def test_every_position_of_the_pool_has_a_legal_move(teacher: NTupleNetwork) -> None:
     pool = PositionPool(batch_size=32, slices=2, seed=3)
     pool.warm_up(teacher)
     ended = 0
@@ -27,7 +27,7 @@ def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> 
     assert ended > 0
 
 
-def test_the_lengths_of_the_first_games_have_no_pattern(
+def test_the_first_games_have_unrelated_lengths(
     teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Games of equal length reach their large merges at the same time. For 1,000 random lengths, a
@@ -43,7 +43,7 @@ def test_the_lengths_of_the_first_games_have_no_pattern(
         assert abs(np.corrcoef(sums[lag:], sums[:-lag])[0, 1]) < 0.2, lag
 
 
-def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
+def test_each_half_of_a_batch_follows_its_player(teacher: NTupleNetwork) -> None:
     pool = PositionPool(batch_size=8, slices=1, seed=3)
     pool.warm_up(teacher)
     before = unpack(pool.batch())
@@ -55,7 +55,7 @@ def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
     assert (spawned == 1).all()
 
 
-def test_three_of_four_games_of_the_student_that_end_go_on_from_a_board_of_the_teacher() -> None:
+def test_three_of_four_ended_games_of_the_student_restart_from_a_board_of_the_teacher() -> None:
     """In all 256 games of the student, the next move and an unlucky spawn end the game."""
     pool = PositionPool(batch_size=512, slices=1, seed=3)
     pool.boards[:256], pool.boards[256:] = pack(LATE)[0], pack(NEARLY_OVER)[0]

@@ -30,7 +30,7 @@ def _boards(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("stages", [(), (14,), (13, 11, 6)])
-def test_moves_are_worth_what_the_network_says(teacher: NTupleNetwork, stages: tuple[int, ...]) -> None:
+def test_moves_have_the_values_of_the_network(teacher: NTupleNetwork, stages: tuple[int, ...]) -> None:
     random = np.random.default_rng(4)
     values = random.normal(0, 1000, teacher.size(teacher.tuples) * (len(stages) + 1)).astype(np.float32)
     network = replace(teacher, values=values, stages=stages)
@@ -39,7 +39,7 @@ def test_moves_are_worth_what_the_network_says(teacher: NTupleNetwork, stages: t
     np.testing.assert_allclose(found.numpy(), network.action_values(pack(boards)), rtol=1e-4, atol=0.1)
 
 
-def test_two_moves_deep_they_are_worth_what_the_search_finds(teacher: NTupleNetwork) -> None:
+def test_moves_two_moves_deep_have_the_values_of_the_search(teacher: NTupleNetwork) -> None:
     boards = _boards(60)
     found = TensorTeacher(teacher, CPU).action_values(torch.from_numpy(boards), depth=2)
     np.testing.assert_allclose(found, NTupleSearch(teacher, 2).values(pack(boards)), rtol=1e-4, atol=0.1)
@@ -64,7 +64,7 @@ def test_the_first_half_follows_the_teacher_and_the_second_the_student(table: Mo
     assert ((spawned > 0).sum(dim=1) == 1).all()  # no game ends with its first move
 
 
-def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
+def test_games_of_the_student_start_from_boards_that_the_teacher_reached(
     teacher: NTupleNetwork, table: MoveTable
 ) -> None:
     pool = TensorPool(256, table, torch.Generator().manual_seed(1))
@@ -75,7 +75,7 @@ def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
     assert tiles.max() > 300  # from the last
 
 
-def test_the_first_games_have_lengths_of_their_own(teacher: NTupleNetwork, table: MoveTable) -> None:
+def test_the_first_games_have_different_lengths(teacher: NTupleNetwork, table: MoveTable) -> None:
     """In lockstep, the sums of tiles after 60 moves would be 132 with a standard deviation of 5."""
     pool = TensorPool(512, table, torch.Generator().manual_seed(1))
     pool.warm_up(TensorTeacher(teacher, CPU), 60)
@@ -85,7 +85,7 @@ def test_the_first_games_have_lengths_of_their_own(teacher: NTupleNetwork, table
     assert counts.min() > 40  # of 64; three standard deviations less
 
 
-def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTable) -> None:
+def test_a_restored_pool_continues_as_if_not_interrupted(teacher: NTupleNetwork, table: MoveTable) -> None:
     generator = torch.Generator().manual_seed(1)
     pool, later = TensorPool(64, table, generator), TensorPool(64, table, torch.Generator())
     values = TensorTeacher(teacher, CPU)

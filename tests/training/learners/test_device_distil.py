@@ -21,7 +21,7 @@ def _options(**changes: Any) -> DeviceDistilOptions:
 
 
 @pytest.mark.long  # a whole training
-def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
+def test_the_student_learns_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
     """With five seeds, the agreement rose by 5.9 points with a standard deviation of 0.8; a
     student that does not learn gains nothing. Fewer than one in ten thousand fails by chance.
     """
@@ -34,7 +34,7 @@ def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> 
     assert last.student_games > 0
 
 
-def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_target(
+def test_the_symmetry_of_a_position_does_not_change_its_target(
     teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The preference of a student for the fuller side turns with the board, so the loss is the same for all

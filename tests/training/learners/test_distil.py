@@ -22,7 +22,7 @@ def _options(**changes: Any) -> DistilOptions:
     return replace(DistilOptions(batch_size=64, slices=2, warm_up=64.0), **changes)
 
 
-def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
+def test_the_student_learns_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
     """With five seeds, the agreement rose by 6.9 points with a standard deviation of 1.0, and regret fell by
     18% with one of 4%. A student that does not learn gains nothing. Fewer than one in a thousand fails by
     chance.
@@ -50,7 +50,7 @@ class _EquivariantStudent(nn.Module):
         return torch.stack([side.sum(dim=1) for side in sides], dim=1) * self.scale
 
 
-def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_target(
+def test_the_symmetry_of_a_position_does_not_change_its_target(
     teacher: NTupleNetwork,
 ) -> None:
     outcomes = []
@@ -64,7 +64,7 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
     assert outcomes[0] == outcomes[1]
 
 
-def test_the_learning_rate_rises_stays_and_falls_to_nothing(teacher: NTupleNetwork) -> None:
+def test_the_learning_rate_rises_stays_and_falls_to_zero(teacher: NTupleNetwork) -> None:
     options = _options(positions=10_000.0, warm_up=640.0, cool_down=0.4, learning_rate=1.0)
     run = Distillation(options, ARCHITECTURE, teacher)
     rates = []
@@ -83,7 +83,7 @@ def test_only_legal_moves_count_in_the_loss() -> None:
     assert (gradient[values.isinf()] == 0).all()
 
 
-def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> None:
+def test_some_labels_come_from_a_search_two_moves_deep(teacher: NTupleNetwork) -> None:
     run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
     run.warm_up()
     boards = run.pool.batch()
@@ -94,14 +94,14 @@ def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> 
     assert is_deep.mean() == pytest.approx(0.25, abs=0.1)
 
 
-def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> None:
+def test_a_network_that_cannot_learn_by_distillation_is_refused(teacher: NTupleNetwork) -> None:
     with pytest.raises(TrainingError, match="values afterstates"):
         Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
     with pytest.raises(TrainingError, match="the teacher's games need a network with 16 exponents, got 12"):
         Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
 
 
-def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
+def test_a_run_starts_from_a_checkpoint_and_continues_without_it(
     teacher: NTupleNetwork, start: Checkpoint, start_folder: Path, tmp_path: Path
 ) -> None:
     first = Distillation(_options(start=str(start_folder)), ARCHITECTURE, teacher)
@@ -115,7 +115,7 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
     assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
 
 
-def test_a_start_of_another_network_or_from_nowhere_is_refused(
+def test_a_start_from_another_network_or_a_missing_one_is_refused(
     teacher: NTupleNetwork, start_folder: Path, tmp_path: Path
 ) -> None:
     other = Distillation(_options(start=str(start_folder)), {**ARCHITECTURE, "layers": 3}, teacher)

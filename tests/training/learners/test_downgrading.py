@@ -34,7 +34,7 @@ def test_the_leading_tiles_are_halved_together(board: tuple[int, ...], seen: tup
     assert _downgraded(*board) == list(seen)
 
 
-def test_order_is_kept_and_nothing_becomes_equal() -> None:
+def test_the_order_is_kept_and_different_tiles_stay_different() -> None:
     boards = np.random.default_rng(1).integers(0, 16, (300, 16)).astype(np.uint8)
     for board in boards:
         seen = np.array(_downgraded(*board.tolist()))
@@ -43,7 +43,7 @@ def test_order_is_kept_and_nothing_becomes_equal() -> None:
         ).all()
 
 
-def test_a_guide_moves_as_on_the_downgraded_board_where_that_is_legal() -> None:
+def test_a_guide_makes_the_move_of_the_downgraded_board_if_it_is_legal() -> None:
     tuples = ((0, 1, 2), (1, 5, 6))
     values = np.random.default_rng(2).uniform(0, 9_999, 2 * NTupleNetwork.size(tuples)).astype(np.float32)
     network = NTupleNetwork(tuples, values, (14,))

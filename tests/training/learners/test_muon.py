@@ -24,7 +24,7 @@ def _with_gradients() -> nn.Module:
     return network
 
 
-def test_muon_steps_the_convolutions_between_hidden_layers_and_leaves_no_gradient_of_theirs() -> None:
+def test_muon_updates_the_convolutions_between_hidden_layers_and_clears_their_gradients() -> None:
     network = _with_gradients()
     before = {name: weights.detach().clone() for name, weights in network.named_parameters()}
     HiddenMuon(network).step(1e-3)
@@ -33,7 +33,7 @@ def test_muon_steps_the_convolutions_between_hidden_layers_and_leaves_no_gradien
     assert {name for name in after if after[name].grad is None} == HIDDEN
 
 
-def test_a_step_goes_as_far_in_every_direction_and_as_far_as_one_of_adamw() -> None:
+def test_a_step_has_the_same_length_in_every_direction_and_that_of_adamw() -> None:
     network = _with_gradients()
     weights = network.get_parameter("convolutions.1.weight")
     before = weights.detach().clone()
@@ -44,7 +44,7 @@ def test_a_step_goes_as_far_in_every_direction_and_as_far_as_one_of_adamw() -> N
     assert step.square().mean().sqrt().item() == pytest.approx(0.2e-3, rel=0.2)
 
 
-def test_a_network_that_has_nothing_for_it_is_refused() -> None:
+def test_a_network_without_weights_for_muon_is_refused() -> None:
     for without in (
         ARCHITECTURE | {"layers": 1},
         {"kind": "pairs", "patterns": ["lines"], "features": 8, "dense": [12], "exponents": 16},
@@ -53,7 +53,7 @@ def test_a_network_that_has_nothing_for_it_is_refused() -> None:
             HiddenMuon(build(without))
 
 
-def test_a_run_turns_to_it_where_it_stands(teacher: NTupleNetwork, tmp_path: Path) -> None:
+def test_a_run_can_switch_to_muon(teacher: NTupleNetwork, tmp_path: Path) -> None:
     def run(positions: float, muon: bool) -> Distillation:
         options = DistilOptions(batch_size=16, slices=2, warm_up=64.0, positions=positions, muon=muon)
         return Distillation(options, ARCHITECTURE, teacher)

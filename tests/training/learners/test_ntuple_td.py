@@ -43,7 +43,7 @@ def test_an_ntuple_network_learns_by_self_play() -> None:
     assert last.recent_average > 2 * first.recent_average
 
 
-def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before() -> None:
+def test_a_move_that_outgrows_the_board_gives_its_points_to_the_previous_move() -> None:
     learner = NTupleLearner(_options(seed=3))
     buffers = learner._threads[0].buffers
     boards = np.array([[15, 15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 1]], np.uint8)
@@ -74,7 +74,7 @@ def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before()
     assert learner.network.values[fetched.astype(np.int64)].sum() == pytest.approx(65_536)
 
 
-def test_in_the_cool_down_all_rates_fall_to_nothing(tmp_path: Path) -> None:
+def test_all_learning_rates_fall_to_zero_at_the_end(tmp_path: Path) -> None:
     options = _options(moves=40_000.0, cool_down=0.5)
     rates: list[float] = []
     learner = train(options, tmp_path, lambda learner, _: rates.append(options.rates(learner.moves)))
@@ -87,14 +87,14 @@ def test_in_the_cool_down_all_rates_fall_to_nothing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(learner.network.values, learned)
 
 
-def test_threads_share_the_tables_and_count_every_move() -> None:
+def test_threads_share_the_tables_and_every_move_is_counted() -> None:
     learner = NTupleLearner(_options(threads=2))
     progress = learner.learn(50_000)
     assert progress.moves == learner.moves >= 50_000
     assert np.isfinite(learner.network.values).all()
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_run_continues_where_it_stopped(tmp_path: Path) -> None:
     options = _options(moves=60_000.0)
     reports: list[NTupleProgress] = []
     learner = train(options, tmp_path, lambda _, progress: reports.append(progress))
@@ -105,7 +105,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert again.moves == learner.moves
 
 
-def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_learned_tables(tmp_path: Path) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -114,7 +114,7 @@ def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
     assert NTupleLearner.resume(_options(), tmp_path).moves > 0
 
 
-def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() -> None:
+def test_ctrl_c_while_threads_play_keeps_and_counts_all_that_they_learned() -> None:
     learner = NTupleLearner(_options(threads=2))
     learner.learn(1_000)
     before, others = learner.moves, threading.active_count()
@@ -133,7 +133,7 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     wait_for(lambda: threading.active_count() == others)
 
 
-def test_a_run_starts_from_a_network_and_changes_known_entries_slowly(tmp_path: Path) -> None:
+def test_a_run_can_start_from_a_network_and_changes_its_entries_slowly(tmp_path: Path) -> None:
     values = np.random.default_rng(1).choice([0, 200], NTupleNetwork.size(SMALL)).astype(np.float32)
     NTupleNetwork(SMALL, values).save(tmp_path / "known")
     options = _options(start=str(tmp_path / "known"), stages=(11,), moves=1.0)
@@ -146,13 +146,13 @@ def test_a_run_starts_from_a_network_and_changes_known_entries_slowly(tmp_path: 
     assert change[learned & (values > 0)].mean() < change[learned & (values == 0)].mean() / 5
 
 
-def test_a_network_of_another_shape_is_no_start(tmp_path: Path) -> None:
+def test_a_run_cannot_start_from_a_network_of_another_shape(tmp_path: Path) -> None:
     NTupleLearner(_options()).network.save(tmp_path)
     with pytest.raises(TrainingError, match="or no stages, got"):
         NTupleLearner(_options(tuples=(*SMALL[1:], (0, 1, 2, 6)))).start(tmp_path)
 
 
-def test_a_run_starts_from_a_network_with_its_stages(tmp_path: Path) -> None:
+def test_a_run_can_start_from_a_network_with_stages(tmp_path: Path) -> None:
     values = np.random.default_rng(1).choice([0, 200], 2 * NTupleNetwork.size(SMALL)).astype(np.float32)
     NTupleNetwork(SMALL, values, (11,)).save(tmp_path)
     learner = NTupleLearner(_options(stages=(11,)))
@@ -179,14 +179,14 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
 
 
 @pytest.mark.parametrize("moves", ["-5", '"x"'])
-def test_counts_that_cannot_be_are_damage(tmp_path: Path, moves: str) -> None:
+def test_impossible_counts_count_as_damage(tmp_path: Path, moves: str) -> None:
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "learner.json").write_text(f'{{"episodes": 1, "moves": {moves}, "seconds": 1, "seed": 1}}')
     with pytest.raises(TrainingError, match=r"learner\.json: damaged, or written by another version"):
         NTupleLearner.resume(_options(), tmp_path)
 
 
-def test_a_network_that_is_no_run_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_network_that_does_not_belong_to_a_run_is_not_overwritten(tmp_path: Path) -> None:
     NTupleLearner(_options()).network.save(tmp_path)
     before = (tmp_path / "values.npy").read_bytes()
     with pytest.raises(TrainingError, match=r"contains a network but no learner\.json"):
@@ -194,7 +194,7 @@ def test_a_network_that_is_no_run_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "values.npy").read_bytes() == before
 
 
-def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path: Path) -> None:
+def test_tuples_that_are_added_later_change_nothing_at_first_and_then_learn(tmp_path: Path) -> None:
     options = _options(tuples=(*SMALL, (0, 1, 2, 6)), first_tuples=4, first_moves=25_000.0, moves=60_000.0)
     learner = NTupleLearner(options)
     assert learner.network.tuples == SMALL
@@ -214,7 +214,7 @@ def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path:
         NTupleLearner.resume(_options(), tmp_path)
 
 
-def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tmp_path: Path) -> None:
+def test_a_stage_that_is_added_later_begins_with_the_previous_values_of_smaller_tiles(tmp_path: Path) -> None:
     options = _options(stages=(8, 7), stage_moves=20_000.0, moves=60_000.0)
     learner = NTupleLearner(options)
     learner.learn(20_000)
@@ -237,7 +237,7 @@ def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tm
         NTupleLearner.resume(_options(stages=(9, 7)), tmp_path)
 
 
-def test_most_games_begin_late_when_they_are_told_to() -> None:
+def test_most_games_can_begin_at_late_boards() -> None:
     shares = []
     for late_share in (0.0, 0.9):
         learner = NTupleLearner(_options(stages=(7,), late_share=late_share, guided_share=0.5))
@@ -247,7 +247,7 @@ def test_most_games_begin_late_when_they_are_told_to() -> None:
     assert shares[1] < shares[0] / 3
 
 
-def test_a_pruned_run_keeps_what_fits_and_only_this_learns_on(tmp_path: Path) -> None:
+def test_a_pruned_run_keeps_what_fits_and_only_this_continues_to_learn(tmp_path: Path) -> None:
     options = _options(stages=(8,), stage_moves=10_000.0, prune_moves=20_000.0, prune_megabytes=0.1)
     train(replace(options, moves=30_000.0), tmp_path, lambda *_: None)
     pruned = NTupleLearner.resume(options, tmp_path)
@@ -262,7 +262,7 @@ def test_a_pruned_run_keeps_what_fits_and_only_this_learns_on(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("stages", [(7, 8), (16,), (7.5,)])
-def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
+def test_impossible_stages_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
 
@@ -283,7 +283,7 @@ def test_a_run_is_pruned_when_it_has_all_tables() -> None:
         ((tuple(range(8)),), "1 to 7 cells"),
     ],
 )
-def test_tuples_that_compiled_code_could_not_read_are_refused(
+def test_tuples_that_compiled_code_cannot_read_are_refused(
     tuples: tuple[tuple[int, ...], ...], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -308,7 +308,7 @@ def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
     ]
 
 
-def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:
+def test_values_that_are_not_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:
     train(_options(moves=1000.0), tmp_path, lambda *_: None)
     before = (tmp_path / "values.npy").read_bytes()
 

@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 """
 
 
-def test_the_learner_of_the_page_learns_and_goes_on(tmp_path: Path) -> None:
+def test_the_learner_of_the_document_learns_and_continues(tmp_path: Path) -> None:
     """The losses of six seeds fell by 0.42 nats with a standard deviation of 0.11: fewer than one in five
     hundred fall by less than 0.1 by chance.
     """

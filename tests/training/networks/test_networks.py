@@ -53,7 +53,7 @@ def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> No
         torch.testing.assert_close(of_fast, of_ordinary, rtol=1e-4, atol=1e-4)
 
 
-def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -> None:
+def test_a_pair_network_adds_up_the_table_entries_of_every_pair_of_four_cells() -> None:
     torch.manual_seed(0)
     network = build(PAIRED)
     assert isinstance(network, PairNetwork)
@@ -72,7 +72,7 @@ def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -
         torch.testing.assert_close(network(one_hot)[n], x)
 
 
-def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
+def test_tables_have_the_same_sums_and_gradients_on_a_gpu_and_a_cpu() -> None:
     torch.manual_seed(0)
     pairs = torch.arange(6) * 16**2
     rows = torch.randint(0, 16**2, (40, 6)) + pairs

@@ -31,7 +31,7 @@ def _take_the_name(_: Trainer, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [_begin_anew, _take_the_name])
-def test_a_checkpoint_that_is_not_the_runs_own_stays(
+def test_a_checkpoint_of_another_run_is_not_replaced(
     student: Trainer, trained: Path, part: Callable[[Trainer, Path], None]
 ) -> None:
     part(student, trained)
@@ -44,7 +44,7 @@ def test_a_checkpoint_that_is_not_the_runs_own_stays(
 
 
 @pytest.mark.parametrize("content", ["no JSON", '{"format": 1, "training": []}'])
-def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
+def test_an_unreadable_checkpoint_is_reported_and_not_replaced(
     student: Trainer, trained: Path, content: str
 ) -> None:
     (trained / "net" / "checkpoint.json").write_text(content)
@@ -53,7 +53,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
     assert (trained / "net" / "checkpoint.json").read_text() == content
 
 
-def test_a_state_with_one_changed_bit_is_damaged(student: Trainer, trained: Path) -> None:
+def test_a_state_with_one_changed_bit_counts_as_damaged(student: Trainer, trained: Path) -> None:
     file = trained / "run" / "state.pt"
     with ZipFile(file) as archive:
         tensor = archive.getinfo("archive/data/1")
@@ -74,7 +74,7 @@ def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["stages", "games"])
-def test_a_state_of_another_form_is_refused_in_one_line_and_stays(
+def test_a_state_of_another_form_is_refused_in_one_line_and_not_changed(
     student: Trainer, trained: Path, name: str
 ) -> None:
     file = trained / "run" / "state.pt"
@@ -106,7 +106,7 @@ def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Call
         resume(run, tmp_path)
 
 
-def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None:
+def test_a_state_of_another_run_is_refused(trainer: Trainer, tmp_path: Path) -> None:
     save_state(trainer.make(), tmp_path, SavedRun((), ""))
     with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
         resume(trainer.make(other=True), tmp_path)
@@ -115,7 +115,7 @@ def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None
         resume(trainer.make(**trainer.other_size), tmp_path)
 
 
-def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, trained: Path) -> None:
+def test_a_history_with_an_incomplete_line_does_not_stop_a_run(student: Trainer, trained: Path) -> None:
     history = trained / "run" / "history.jsonl"
     whole = history.read_text()
     history.write_text(whole + '{"seconds": 12')

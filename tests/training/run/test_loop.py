@@ -19,7 +19,7 @@ from support.trainers import Trainer
 FullDisk = Callable[[int], AbstractContextManager[None]]
 
 
-def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
+def test_a_run_continues_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
     run = trainer.train(tmp_path, positions=320.0)
     resumed = trainer.make(positions=320.0)
     resume(resumed, tmp_path / "run")
@@ -73,7 +73,7 @@ def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Pa
     assert run.finished
 
 
-def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path: Path) -> None:
+def test_a_run_keeps_other_files_in_its_folders(student: Trainer, tmp_path: Path) -> None:
     others = (tmp_path / "run" / "mine.txt", tmp_path / "net" / "weights-final.pt")
     for file in others:
         file.parent.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path:
     assert len(list((tmp_path / "net").glob("weights-*.pt"))) == 2
 
 
-def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
+def test_a_checkpoint_lists_every_stage_of_its_run_and_the_teachers_digest(
     student: Trainer, teacher: NTupleNetwork, tmp_path: Path
 ) -> None:
     fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # for runs of any length
@@ -118,7 +118,7 @@ def _assert_same(left: Any, right: Any) -> None:
         assert left == right
 
 
-def test_neither_a_loss_that_is_no_number_nor_broken_weights_replace_the_last_good_state(
+def test_neither_an_infinite_loss_nor_broken_weights_replace_the_last_good_state(
     trainer: Trainer, tmp_path: Path
 ) -> None:
     trainer.train(tmp_path, positions=256.0)
@@ -143,7 +143,7 @@ def test_neither_a_loss_that_is_no_number_nor_broken_weights_replace_the_last_go
     assert checkpoints.load(tmp_path / "net").sha256 == digest
 
 
-def test_a_weight_too_large_for_float16_keeps_the_last_state_and_says_how_to_go_on(
+def test_a_weight_too_large_for_float16_keeps_the_last_state_and_says_how_to_continue(
     student: Trainer, tmp_path: Path
 ) -> None:
     student.train(tmp_path, positions=64.0)
@@ -175,13 +175,13 @@ def test_a_full_disk_stops_and_keeps_the_last_good_state(
     assert resumed.positions == before.positions
 
 
-def test_a_run_stops_after_its_time_and_goes_on_later(student: Trainer, tmp_path: Path) -> None:
+def test_a_run_stops_at_its_time_limit_and_continues_later(student: Trainer, tmp_path: Path) -> None:
     stopped = student.train(tmp_path, positions=1e9, minutes=1e-4)
     went_on = student.train(tmp_path, positions=1e9, minutes=1e-4)
     assert 0 < stopped.positions < went_on.positions < 1e9
 
 
-def test_ctrl_c_says_so_and_saves_the_state_and_the_checkpoint(
+def test_ctrl_c_is_acknowledged_and_saves_the_state_and_the_checkpoint(
     student: Trainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(_: object) -> None:

@@ -94,7 +94,7 @@ def test_estimates_take_a_small_share_of_a_run() -> None:
     assert np.diff(measured).min() >= 60
 
 
-def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_test_games_take_at_most_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     run, clock = Run(0.0), itertools.count(0, 30)
     monkeypatch.setattr("octofold_training.games.strength.time.perf_counter", lambda: next(clock))
     estimates = StrengthEstimates(games=2)

@@ -28,7 +28,7 @@ def _left_of_the_start(run: TrainingRun[Any], trained: nn.Module) -> float:
     return float((averaged - end).norm() / (start - end).norm())
 
 
-def test_a_short_run_does_not_average_over_its_first_weights(
+def test_a_short_run_does_not_include_its_first_weights_in_the_average(
     teacher: NTupleNetwork, architecture: dict[str, Any]
 ) -> None:
     run = Distillation(SHORT, architecture, teacher)
@@ -36,7 +36,7 @@ def test_a_short_run_does_not_average_over_its_first_weights(
     assert _left_of_the_start(run, run.network) < 0.3
 
 
-def test_the_command_warns_of_what_it_cuts(
+def test_the_command_reports_what_it_shortens(
     teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teacher.save(tmp_path / "teacher")

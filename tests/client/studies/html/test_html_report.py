@@ -94,7 +94,7 @@ def game_of(report: Path, game: int, folder: str = "good") -> Episode:
 @pytest.mark.parametrize(
     "size", [pytest.param(DESKTOP, marks=pytest.mark.long), PHONE], ids=["desktop", "phone"]
 )
-def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
+def test_a_report_requests_nothing_from_a_host_and_fits_every_screen_in_both_themes(
     browser: Browser, report: Path, size: ViewportSize
 ) -> None:
     papers = set()
@@ -111,9 +111,7 @@ def test_a_report_asks_no_host_and_fits_every_screen_in_light_and_dark(
     assert len(papers) == 2
 
 
-def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
-    browser: Browser, report: Path
-) -> None:
+def test_keys_step_through_the_boards_of_the_worst_game(browser: Browser, report: Path) -> None:
     with opened(browser, report, DESKTOP) as page:
         for _ in range(60):  # by keyboard alone
             page.keyboard.press("Tab")
@@ -142,7 +140,7 @@ def test_the_worst_game_steps_by_keys_through_the_boards_of_its_record(
         assert figures(page)["move"] == 0
 
 
-def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path) -> None:
+def test_a_link_to_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path) -> None:
     episode = game_of(report, 3)
     with opened(browser, report, DESKTOP) as page:
         move = len(episode) - COSTLY
@@ -153,7 +151,7 @@ def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path
         assert page.locator(f"#stage .arrow-on-board.is-wrong.toward-{better}").is_visible()
 
 
-def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Path) -> None:
+def test_a_script_in_a_name_does_not_run(browser: Browser, report: Path) -> None:
     with opened(browser, report, DESKTOP) as page:
         assert page.evaluate("window.owned") is None
         assert page.locator("h1").inner_text().count(EVIL) == 2

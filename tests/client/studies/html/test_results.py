@@ -19,7 +19,7 @@ COSTLY = {"game": 1, "move": 2, "board": [1] * 16, "made": 0, "better": 1, "valu
 RUN = Provenance("octofold loadtest", "a machine", "2026-01-02 03:04 UTC", "0.2.0")
 
 
-def test_a_report_chooses_the_worst_and_the_best_games(games: Path) -> None:
+def test_a_report_shows_the_worst_and_the_best_games(games: Path) -> None:
     (part,) = read_parts([games])
     episodes = list(read_replays(games / "games.replay"))
     by_score = sorted(episodes, key=lambda each: (each.score, each.game))
@@ -27,7 +27,7 @@ def test_a_report_chooses_the_worst_and_the_best_games(games: Path) -> None:
     assert [each.score for each in part.games["Best"]] == [each.score for each in by_score[:-4:-1]]
 
 
-def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
+def test_a_run_that_plays_no_game_is_not_recorded(tmp_path: Path) -> None:
     with record_run(tmp_path):
         pass
     assert runs_of(tmp_path) == []
@@ -43,7 +43,7 @@ def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": 1, "seed": NaN}', '{"schema": 1e999}'])
-def test_kept_figures_that_are_not_json_are_named(content: str, tmp_path: Path) -> None:
+def test_a_stored_result_that_is_not_json_is_named(content: str, tmp_path: Path) -> None:
     for name in ("analysis.json", "runs.jsonl"):
         (tmp_path / name).write_text(content)
     with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
@@ -99,7 +99,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_no_text_becomes_markup() -> None:
+def test_text_never_becomes_markup() -> None:
     text = "</p><script>x</script>\"'&amp;"
     found = Tags(html(make("head"), make("body", make("p", text, title=text))))
     assert found.tags == ["html", "head", "body", "p"]
@@ -120,11 +120,11 @@ def test_no_text_becomes_markup() -> None:
         (["one", "--html", "--out", "games.replay"], "--out must end with .html, got games.replay"),
     ],
 )
-def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], message: str) -> None:
+def test_invalid_flags_are_refused_in_one_line(arguments: list[str], message: str) -> None:
     assert message in failure("report", *arguments, code=2)
 
 
-def test_a_command_names_the_page_that_it_wrote_and_missing_folders(
+def test_a_command_names_the_written_page_and_missing_folders(
     games: Path, worse_games: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "all.html"

@@ -51,9 +51,7 @@ def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
     }
 
 
-def test_the_backend_computes_the_outputs_that_are_asked_for_and_no_others(
-    serve_all: ServeAll, ask: Ask
-) -> None:
+def test_the_backend_computes_only_requested_outputs(serve_all: ServeAll, ask: Ask) -> None:
     """This holds for gRPC, REST and `/move`. If votes decide the move, a model may then run fewer views."""
     backend = RecordingBackend()
     named = pb.ModelInferRequest.InferRequestedOutputTensor
@@ -168,7 +166,7 @@ def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve
         assert backend.rows == 1
 
 
-def test_metadata_and_configuration_tell_what_a_request_takes(server: Served) -> None:
+def test_metadata_and_configuration_describe_a_request(server: Served) -> None:
     stub = server.infer_stub()
     assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "octofold"
     metadata = stub.ModelMetadata(pb.ModelMetadataRequest(name="fake"))
@@ -216,7 +214,7 @@ def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_al
 
 
 @pytest.mark.parametrize("parameter", ["config", "file:1/model.onnx"])
-def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter: str) -> None:
+def test_files_and_configurations_in_load_requests_are_refused(server: Served, parameter: str) -> None:
     content = pb.ModelRepositoryParameter(bytes_param=b"a model")
     load = pb.RepositoryModelLoadRequest(model_name="fake", parameters={parameter: content})
     with pytest.raises(grpc.RpcError, match=f"parameter '{parameter}' is not supported") as failure:
@@ -233,7 +231,7 @@ def test_a_repository_with_a_name_is_refused(server: Served, name: str) -> None:
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> None:
+def test_malformed_bytes_are_an_invalid_argument(server: Served) -> None:
     service = "inference.GRPCInferenceService"
     with pytest.raises(grpc.RpcError, match="cannot decode the request message of ModelInfer") as failure:
         raw_unary(server.channel, f"{service}/ModelInfer")(b"\xff")

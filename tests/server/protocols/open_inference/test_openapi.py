@@ -23,7 +23,7 @@ def document() -> Any:
     return yaml.safe_load(file.read_text(encoding="utf-8"))
 
 
-def test_every_route_is_described_and_nothing_else(document: Any, serve_all: ServeAll) -> None:
+def test_the_document_lists_exactly_the_routes(document: Any, serve_all: ServeAll) -> None:
     described = {
         (method.upper(), path)
         for path, item in document["paths"].items()
@@ -41,7 +41,7 @@ def is_file(path: str) -> bool:
     return path == "/" or "{name:" in path or "{result:" in path
 
 
-def test_outputs_parameters_and_their_limits_are_those_of_the_server(document: Any) -> None:
+def test_the_document_has_the_outputs_parameters_and_limits_of_the_server(document: Any) -> None:
     schemas = document["components"]["schemas"]
     output = schemas["inference"]["properties"]["outputs"]["items"]
     assert output["properties"]["name"]["enum"] == list(OUTPUTS)

@@ -84,7 +84,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ),
     ],
 )
-def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
+def test_a_wrong_body_is_refused_with_the_wrong_part_and_does_not_run(
     ask: Ask, serve_all: ServeAll, body: Any, message: str
 ) -> None:
     backend = RecordingBackend()
@@ -128,7 +128,7 @@ def test_a_wrong_path_method_or_model_over_rest_is_an_error_object_of_the_protoc
     assert isinstance(reply.json["error"], str)
 
 
-def test_probes_agree_with_what_calls_are_told(ask: Ask, server: Served) -> None:
+def test_probes_agree_with_the_statuses_of_calls(ask: Ask, server: Served) -> None:
     def probes() -> list[int]:
         paths = ("/healthz", "/v2/health/live", "/readyz", "/v2/health/ready", "/v2/models/fake/ready")
         return [ask(server, "GET", path).status for path in paths]
@@ -142,7 +142,7 @@ def test_probes_agree_with_what_calls_are_told(ask: Ask, server: Served) -> None
     assert (reply.status, reply.json) == (503, {"error": "the server is shutting down"})
 
 
-def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: ServeAll) -> None:
+def test_a_full_queue_answers_with_retry_after(ask: Ask, serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, queue_capacity=40) as served:
         backend.gate.clear()
@@ -164,7 +164,7 @@ def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: ServeAll) -> N
         assert {reply.status for reply in replies[1:]} <= {200, 429}
 
 
-def test_a_call_that_failed_is_no_longer_in_memory(ask: Ask, serve_all: ServeAll) -> None:
+def test_a_failed_call_is_freed(ask: Ask, serve_all: ServeAll) -> None:
     def in_memory() -> int:
         return sum(type(one) is AcceptedCall for one in gc.get_objects())
 
@@ -205,7 +205,7 @@ def test_all_requests_but_probes_need_tokens(ask: Ask, serve_all: ServeAll, tmp_
         assert served.admission.refusals.counts() == {"UNAUTHENTICATED": 7, "PERMISSION_DENIED": 1}
 
 
-def test_a_failed_call_tells_the_id_that_its_caller_gave_it(ask: Ask, server: Served) -> None:
+def test_a_failed_call_returns_the_request_id_of_its_caller(ask: Ask, server: Served) -> None:
     reply = ask(server, "GET", "/v2/models/nobody", X_Request_Id="mine-7")
     assert reply.headers["X-Request-Id"] == "mine-7"
     body = {"id": "mine-8", "inputs": [described(data=[16] * 640)]}

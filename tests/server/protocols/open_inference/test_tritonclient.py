@@ -11,7 +11,7 @@ from support.servers import Start, WriteVersion
 PROGRAMS = Path(__file__).with_name("tritonclient_programs.py")
 
 
-def test_tritonclient_gets_what_it_asks_for(write_version: WriteVersion, start_server: Start) -> None:
+def test_tritonclient_gets_the_right_answers(write_version: WriteVersion, start_server: Start) -> None:
     write_version()
     server = start_server(rest=True)
     command = [sys.executable, str(PROGRAMS), server.target, f"127.0.0.1:{server.rest_port}"]
