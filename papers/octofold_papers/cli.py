@@ -22,7 +22,7 @@ from octofold_training.program import (
     training_commands,
 )
 
-from octofold_papers.supervised.rows import ROWS
+from octofold_papers.supervised.published import ROWS
 
 
 @dataclass
@@ -47,7 +47,7 @@ class TuneFlags:
 
     depth: Annotated[int, integer(1, 12)] = option(2, "search depth of the player, in moves")
     heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic to start the search from")
-    candidates: Count = option(600, "number of candidates to try; the last generation may exceed it")
+    candidates: Count = option(600, "number of candidates to try; a few more complete the last generation")
     games: Count = option(300, "games that each candidate plays")
     seed: Annotated[int, integer(0, 2**31)] = option(1, "seed of the candidates and the games")
     state: Folder = option(Path("runs/tune"), "folder of the candidates")
@@ -62,7 +62,7 @@ class TableFlags:
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "folder of an n-tuple network that makes the moves during training, two moves deep, in place of "
+        "folder of an n-tuple network that makes the moves during training, two moves deep, instead of "
         "--moves; for a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")

@@ -18,7 +18,7 @@ from octofold_papers.dqn_notebook.dqn import DQN, DQNOptions
 from octofold_papers.supervised import imitation
 from octofold_papers.supervised.comparison import write_report
 from octofold_papers.supervised.imitation import Imitation, ImitationOptions
-from octofold_papers.supervised.rows import ROWS
+from octofold_papers.supervised.published import ROWS
 from octofold_papers.supervised.shards import ShuffledMoves
 from octofold_papers.supervised.table import OutOfTime, Table, TableOptions
 from octofold_papers.turbozero import lazyzero
@@ -53,12 +53,12 @@ TRAINERS = {
 
 
 def train(name: str, flags: RunFlags) -> None:
-    """Train the network of the command with this name, see `run_trainer`."""
+    """Train a network by the command with this name, see `run_trainer`."""
     run_trainer(name, TRAINERS, flags)
 
 
 def rebuild_table(flags: TableFlags) -> None:
-    """Train every network of the published tables, let each play, and print its figures.
+    """Train all networks of the published tables, let each network play, and print the tables.
 
     Raises:
         TrainingError: a network cannot be trained, a file is damaged, or another process uses the folder.
@@ -73,7 +73,7 @@ def rebuild_table(flags: TableFlags) -> None:
         moves = ShuffledMoves(flags.moves)
         passes = flags.positions / len(moves)
         if passes > 1:
-            notice(f"warning: {passes:.1f} passes over {len(moves):,} moves")
+            notice(f"warning: each network learns {passes:.1f} times from each of {len(moves):,} moves")
     forecast, start = Forecast(flags.minutes * 60), time.monotonic()
     with exclusive_folder(flags.state), ProgressLine() as line:
 

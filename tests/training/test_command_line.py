@@ -89,7 +89,7 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
     assert f"skipped: {tmp_path / 'log.txt'}:2: it has 4 parts, but a move has 20" in shuffled.stderr
     assert shuffled.stdout.splitlines() == [
         f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines skipped: 1)",
-        "the last field can be the cell of: new tile 0, last placed tile 0, either 1, neither 0",
+        "moves by the meaning of their last field: new tile 0, last placed tile 0, either 1, neither 0",
     ]
     again = _without_extras(*words)
     assert (again.returncode, "already exists" in again.stderr) == (1, True)

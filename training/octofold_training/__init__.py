@@ -7,7 +7,7 @@
     learners/                  the learning algorithms
       ntuple_td                  the teacher: an n-tuple network that learns by self-play
       distil                     the student: a network that learns the teacher's preferences
-      device_distil              the student, with games, teacher and student on one GPU
+      device_distil              distil with games, teacher and student on one GPU
     run/                       parts of every run: options, state, reports, curves
     games/                     the games and boards to learn from
     checkpoints                networks on disk

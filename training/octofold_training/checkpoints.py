@@ -1,8 +1,8 @@
 """Checkpoints: folders with the weights of a network and a JSON description of its architecture.
 
 Weights are read with `weights_only=True`, so a checkpoint cannot run code. The name of the weights file
-contains its digest. The description names this file and is replaced last. After an interrupted save, the
-folder still contains the old checkpoint.
+contains its digest. A save replaces the description last. So after an interrupted save, the folder still
+contains the old checkpoint.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _DIGITS = 12  # number of the digest's hexadecimal digits in the name of the wei
 
 
 class CheckpointError(TrainingError):
-    """A checkpoint is missing, damaged or of another version. The message names the file and the cause."""
+    """A checkpoint is missing, damaged or in an unknown format. The message names the file and the cause."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network with its weights, its architecture, its training, and the SHA-256 of its weights file."""
+    """A trained network, its architecture, how it was trained, and the SHA-256 of its weights file."""
 
     network: nn.Module
     architecture: Architecture
@@ -46,7 +46,10 @@ class Checkpoint:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """SHA-256 of the weights file, and the training stages, for runs that start from this network."""
+        """The SHA-256 of the weights file, and the training stages.
+
+        A run that starts from this network records them.
+        """
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 
@@ -65,12 +68,12 @@ def save(
         network: a network of the `architecture`.
         architecture: the architecture that `build` needs to rebuild the network.
         training: how the network was trained, as free-form JSON.
-        float16: whether to round the weights to float16, 2 bytes each.
+        float16: whether to round the weights to float16, which takes 2 bytes per weight.
 
     Raises:
         CheckpointError: a weight is too large for float16. Nothing is written.
     """
-    weights_of = halve(network.state_dict()) if float16 else network.state_dict()
+    weights_of = as_float16(network.state_dict()) if float16 else network.state_dict()
     folder.mkdir(parents=True, exist_ok=True)
     unnamed = folder / "weights.new"
     save_tensors(unnamed, weights_of)
@@ -94,7 +97,7 @@ def is_checkpoint(folder: Path) -> bool:
     return (folder / _DESCRIPTION).exists()
 
 
-def halve(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def as_float16(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights, rounded to float16.
 
     Raises:
@@ -124,7 +127,7 @@ def load(folder: Path) -> Checkpoint:
         digest = sha256(weights)
         if digest != found.sha256:
             raise CheckpointError(
-                f"{weights} is damaged or replaced: its SHA-256 is {digest}, but {_DESCRIPTION} has "
+                f"{weights} is damaged or was replaced: its SHA-256 is {digest}, but {_DESCRIPTION} has "
                 f"{found.sha256}"
             )
         network = build(found.architecture)
@@ -157,7 +160,7 @@ def describe(folder: Path) -> CheckpointDescription:
     """Read the description of a checkpoint without its weights.
 
     Raises:
-        CheckpointError: the description is missing, damaged or of another version.
+        CheckpointError: the description is missing, damaged or in an unknown format.
     """
     try:
         content = json.loads((folder / _DESCRIPTION).read_text())
@@ -188,14 +191,14 @@ def describe(folder: Path) -> CheckpointDescription:
 
 def save_tensors(file: Path, tensors: Any) -> None:
     """Write tensors as `torch.save` does. A failed write leaves no partial file."""
-    content = io.BytesIO()  # torch's own error about a full disk does not name the file
+    content = io.BytesIO()  # torch's own error about a full disk would not name the file
     torch.save(tensors, content)
     with whole_file(file) as partial:
         partial.write_bytes(content.getbuffer())
 
 
 def load_tensors(file: Path) -> Any:
-    """Read plain tensors and numbers with `torch.load`, which refuses to run code."""
+    """Read tensors and numbers. `weights_only` keeps `torch.load` from running code in the file."""
     return torch.load(file, map_location="cpu", weights_only=True)
 
 

@@ -32,11 +32,11 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "largest tile to make with the table for five large tiles; 512 takes four times the time and memory "
-        "of 256 and does not play better",
+        "largest tile that can be made by the table for five large tiles; 512 takes four times the time and "
+        "memory of 256 and does not play better",
         metavar="TILE",
     )
-    six: Tile = option(1024, "largest tile to make with the table for six large tiles", metavar="TILE")
+    six: Tile = option(1024, "largest tile that can be made by the table for six large tiles", metavar="TILE")
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 
@@ -60,7 +60,7 @@ COMMANDS = (
     ),
     Command(
         "endgame",
-        "make endgame tables, which play beside large tiles in a corner",
+        "make endgame tables, which contain the best moves beside large tiles in a corner",
         "Solve positions with five or six large tiles in a corner, which do not move. For every position, a "
         "table contains the move with the best chance to make the next large tile. The players `perimeter` "
         "and `ntuple` use these tables. The default tables take nine minutes of CPU time, 3.1 GB of memory "
@@ -71,9 +71,9 @@ COMMANDS = (
     Command(
         "trim",
         "trim endgame tables to the positions that occur in games",
-        "Play games with endgame tables, four moves deep, and continue from each board by the tables' moves "
-        "alone. Write tables of the positions that occur in this play: a few megabytes instead of hundreds. "
-        "Players search all other positions. After Ctrl-C, nothing is written.",
+        "Play games with endgame tables, four moves deep. From each board of these games, play on by the "
+        "moves of the tables. Write tables of only the positions that occurred: a few megabytes instead of "
+        "hundreds. Players search all other positions. After Ctrl-C, nothing is written.",
         TrimFlags,
         imported("octofold_training.endgames", "trim_endgame_tables"),
     ),

@@ -58,12 +58,12 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
 
 
 def trim_endgame_tables(flags: TrimFlags) -> None:
-    """Write new tables with only those positions of a folder's tables that occur in games.
+    """Copy the tables of a folder, with only the positions that occur in games.
 
     Raises:
         OSError: the new folder cannot be written.
         TableFileError: the folder has no tables, or a table is damaged.
-        TrainingError: the new folder already exists, or there is too little memory. No game is played.
+        TrainingError: the new folder already exists, or the memory is too small. No game is played.
     """
     if flags.out.exists():
         raise TrainingError(f"{flags.out} already exists; name another --out")
@@ -89,7 +89,7 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
-    """Solve a table, write it and return its number of positions. Frees its memory on return."""
+    """Solve a table, write it, free its memory and return its number of positions."""
     name = table_folder(folder, formation, largest).name
     forecast = Forecast()
 

@@ -8,7 +8,7 @@ class TrainingError(OctofoldError):
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an allocation failed on the CPU or a GPU. For the CPU, torch has no exception class."""
+    """Return whether memory ran out on the CPU or a GPU. torch has an exception class only for GPUs."""
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
     return isinstance(error, MemoryError)

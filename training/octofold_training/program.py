@@ -68,7 +68,7 @@ class NetworkFlags(RunFlags):
 def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int | None]:
     """Return a function that imports `module` and calls its `function`.
 
-    The call gets the `arguments`, followed by the options of the command.
+    The arguments of the call are `arguments`, followed by the options of the command.
     """
 
     def run(options: Any) -> int | None:
@@ -79,7 +79,10 @@ def imported(module: str, function: str, *arguments: Any) -> Callable[[Any], int
 
 
 def training_commands(module: str, trained: Mapping[str, tuple[str, type[RunFlags]]]) -> list[Command]:
-    """Return commands that call `train(name, flags)` of a module. `trained` has their help and options."""
+    """Return commands that call `train(name, flags)` of a module.
+
+    `trained` maps the name of each command to its help line and its options.
+    """
     return [
         Command(name, line, f"{line[0].upper()}{line[1:]}.", flags, imported(module, "train", name))
         for name, (line, flags) in trained.items()
@@ -114,9 +117,9 @@ def run_program(
         own.fail("recipe is missing")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return fail(f"{program} {command.name} runs in one process; start it without torchrun")
-    # By default, OpenMP threads spin while they wait. If other programs run, they occupy the core that the
-    # last thread needs, in each of the many short loops of an update. torch reads the variable when it is
-    # imported.
+    # By default, an OpenMP thread that waits spins. If other programs run, too, spinning threads occupy the
+    # core that the last thread needs. An update has many short loops, and each ends with such a wait. torch
+    # reads the variable when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
     try:

@@ -27,14 +27,14 @@ class RecipeError(TrainingError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe, with its file and its tables."""
+    """The tables of a recipe, and the file that contains them."""
 
     file: Path
     tables: dict[str, dict[str, Any]]
 
     @property
     def name(self) -> str:
-        """The name of the model."""
+        """The name of the model: the file's name without its suffix."""
         return self.file.stem
 
     def table(self, name: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Recipe:
 
 
 def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
-    """Read a recipe, which may have only the `known_tables`.
+    """Read a recipe. The names of its tables must be among `known_tables`.
 
     Raises:
         RecipeError: the file cannot be read or has an unknown table.
@@ -86,7 +86,7 @@ def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
         raise RecipeError(f"{file}: recipe does not exist") from error
     except OSError as error:
         raise RecipeError(f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # ValueError: also if the file is not text
+    except (ValueError, RecursionError) as error:  # ValueError: not text, or not TOML
         raise RecipeError(f"{file}: not valid TOML ({error})") from error
     for name, table in tables.items():
         if not isinstance(table, dict):

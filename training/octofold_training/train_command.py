@@ -42,9 +42,9 @@ class Trainer(NamedTuple):
     """A command that trains by a recipe."""
 
     train: Callable[[Recipe, Any], None]
-    """A function that trains by a recipe, with the flags of the command. The flags name all folders."""
+    """The function that trains. It takes the recipe and the command's flags, in which all folders are set."""
     tables: Mapping[str, type[Any]]
-    """The tables of the command's recipes, apart from `network`, with their options dataclasses."""
+    """The options dataclass of each table of the command's recipes, keyed by table, without `network`."""
     has_network: bool = True
     """Whether the command's recipes have the table `network`."""
 
@@ -54,7 +54,7 @@ def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> 
 
     Args:
         name: the name of the command.
-        trainers: all trainers of the program, keyed by command. One recipe may have the tables of several.
+        trainers: all trainers of the program, keyed by command. A recipe may serve several commands.
         flags: the flags of the command. Folders without a flag are named after the recipe.
 
     Raises:
@@ -102,7 +102,7 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
                 text += f"  {estimates.latest}"
             line.show(text, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
-        loop.train(run, flags.state, flags.checkpoint, curves, report, flags.minutes, estimates.of)
+        loop.train(run, flags.state, flags.checkpoint, curves, report, flags.minutes, estimates.if_due)
     print(outcome(run.done, run.goal, run.counts, run.seconds))
     if last:
         print(f"last:       {last.positions_per_second:,.0f} positions/s  {last.details()}")
@@ -113,7 +113,7 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
             print(f"            {weak} It has to learn from more positions.")
     untrained = "" if run.has_learned else " (initial weights: no update yet)"
     print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")
-    # The published results of networks that do not read one-hot planes are for one view.
+    # Networks that do not read one-hot planes come from publications, in which they play on one view.
     views = "" if interface_of(run.network).reads == "one_hot" else " --symmetries 1"
     print(
         f"export:     octofold-export --checkpoint {flags.checkpoint} --name {flags.checkpoint.name}{views}"
@@ -121,19 +121,19 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
 
 
 def warn(warnings: Sequence[str], flags: RunFlags) -> None:
-    """Print a line for each option of the recipe that the run does not follow."""
+    """Print a line for each warning about the options of a recipe."""
     for warning in warnings:
         notice(f"warning: {flags.recipe}: {warning}")
 
 
 def outcome(done: float, goal: float, counts: str, seconds: float) -> str:
-    """Describe the progress of a run."""
+    """Return a line such as `finished: 5,000,000 of 5,000,000 positions in 12 min`."""
     state = "finished" if done >= goal else f"stopped at {done / goal:.0%}; the same command continues"
     return f"{state}: {done:,.0f} of {goal:,.0f} {counts} in {duration(seconds)}"
 
 
 def keys_of(trainer: Trainer) -> Iterator[str]:
-    """Yield TOML lines with every key of a trainer's recipes: default, allowed values and meaning."""
+    """Yield TOML lines for every key of a trainer's recipes, with default, allowed values and meaning."""
     if trainer.has_network:
         yield "[network]"
         meanings: dict[str, str] = {}
@@ -157,7 +157,7 @@ def _description(kind: Any) -> str:
 
 
 def _bounds(kind: Any, least: float, most: float) -> str:
-    """Describe the allowed choices, or the bounds other than 0."""
+    """Describe the choices or the bounds of an option, in parentheses. A minimum of 0 is not mentioned."""
     if get_origin(kind) is Literal:
         return f" (of {', '.join(get_args(kind))})"
     if kind not in (int, float):
@@ -192,7 +192,7 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
         learner = ntuple_td.train(options, flags.state, report, flags.minutes)
     print(outcome(learner.moves, options.moves, "moves", learner.seconds))
     if last and last[0].recent_average is not None:
-        print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from the first move")
+        print(f"plays:   {last[0].recent_average:,.0f} on average in the latest whole games")
     print(f"teacher: {flags.state}\ncurve:   {flags.state / 'curves.png'}")
 
 

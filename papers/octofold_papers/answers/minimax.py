@@ -40,7 +40,7 @@ _DEEPEST = 24
 LOST = -10_000.0
 """The value of a board without a legal move, below the value of every other board."""
 WON = 10_000.0
-"""The value of a move that wins. Each move before it reduces the value by 1."""
+"""The value of a move that wins. For each move before it, the value is 1 less."""
 _LEAST_WON = 9_900.0
 
 
@@ -57,8 +57,8 @@ class MinimaxPlayer(ValuePlayer):
     """Time limit per board. The search starts at `depth` and goes one move deeper until time runs out.
 
     The limit counts the CPU time of the board's own thread. So other boards and programs slow a game down but
-    do not make its moves worse. 0 searches to `depth` only. With a limit, moves depend on the machine's
-    speed.
+    do not make its moves worse. With a limit, moves depend on the machine's speed. 0: no limit, the search
+    goes `depth` moves deep.
     """
     win: int = 2048
     """The tile that wins. A board that already has it, or a larger one, cannot win. 0 disables winning."""
@@ -81,9 +81,9 @@ class MinimaxPlayer(ValuePlayer):
         return best_moves(self._searched(boards, exact=False))
 
     def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
-        """Return the values of all moves.
+        """Return the values `[N, 4]` of all moves.
 
-        Without `exact`, a move that is not better than the moves before it has only an upper bound.
+        Unless `exact`, a move that is not better than an earlier move may get an upper bound of its value.
         """
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)

@@ -3,7 +3,7 @@
 The algorithm is ronzil's (https://stackoverflow.com/a/23853848). It needs only the rules of the game. ronzil
 also tried lists of moves, other scores of a move, and more games when a larger tile is near
 (https://github.com/ronzil/2048-ai-cpp). This module omits ronzil's tree of moves, which weighs a move by the
-probability that it is legal after the earlier moves: ronzil found no gain in it.
+probability that it is legal after the earlier moves, because ronzil found no gain in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CRITICAL = 11
 
 @dataclass(frozen=True)
 class MonteCarloPlayer(ValuePlayer):
-    """A player that chooses the move after which random games score most: by default, on average."""
+    """A player that chooses the move after which random games score most, by default on average."""
 
     kind: ClassVar[str] = "montecarlo"
     value_unit: ClassVar[str] = "points"
@@ -117,10 +117,10 @@ def _run(afterstate, moves, count, state):
 
 @njit(cache=True, nogil=True)
 def _score(afterstate, moves, count, runs, weights, state):
-    """Return the score of a list of moves over all runs, and the largest exponent of any run.
+    """Return the score of a list of moves over all random games, and the largest exponent in any game.
 
-    The score is -1 if the list is illegal in all runs. `weights` are the weights of the average, the minimum
-    and the maximum.
+    The score is -1 if a move of the list is illegal in every game. `weights` are the weights of the average,
+    the minimum and the maximum.
     """
     counted, total, least, most, largest = 0, 0, np.int64(1) << 62, np.int64(0), 0
     for _ in range(runs):
@@ -149,7 +149,7 @@ def _fill(boards, values, runs, deep, depth, weights, seed):
 
 @njit(cache=True, nogil=True)
 def _fill_row(board, values, runs, depth, weights, state):
-    """Fill in the values of the moves, and return the largest exponent of any run."""
+    """Write the values of a board's moves, and return the largest exponent in any random game."""
     largest = 0
     for move in range(4):
         afterstate, reward = slide(board, move)
@@ -158,7 +158,7 @@ def _fill_row(board, values, runs, depth, weights, state):
         elif afterstate == board:
             values[move] = -np.inf
         else:
-            best = 0.0  # the value if no list can be played to its end
+            best = 0.0  # the value of a move if every list after it contains an illegal move
             for moves in range(1 << 2 * (depth - 1)):
                 score, reached = _score(afterstate, moves, depth - 1, runs, weights, state)
                 best, largest = max(best, score), max(largest, reached)

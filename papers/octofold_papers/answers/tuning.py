@@ -33,10 +33,10 @@ from octofold_training.run.progress import Forecast, ProgressLine
 if TYPE_CHECKING:
     from octofold_papers.cli import TuneFlags
 
-_SPREAD = 0.2  # initial standard deviation of the candidates, relative to the weights
+_SPREAD = 0.2  # initial standard deviation of the candidates' weights, in the units of the heuristic
 _UNITS = {
     "moravek": Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 500.0),
-    # Terms that this heuristic lacks have Moravek's weights as units, scaled by the weight of an empty cell.
+    # Where nneonneo's weight is 0, the unit is Moravek's weight, scaled as the weight of an empty cell is.
     "nneonneo": Weights(10_000.0, 26_000.0, 1_740.0, 4.0, 407.0, 3.5, 20_000.0),
 }
 
@@ -50,7 +50,9 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def tune(flags: TuneFlags) -> None:
-    """Evaluate the missing candidates, and print the player with the mean weights of the last distribution.
+    """Search for weights, and print the player with the mean weights of the last distribution.
+
+    Candidates that the folder already contains are not played again.
 
     Raises:
         TrainingError: the folder has candidates from other flags, or another process uses the folder.
@@ -111,7 +113,7 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """Format weights as the option `weights`: without signs, and with powers of at most `LARGEST_POWER`."""
+    """Format weights for the option `weights`: without signs, and with powers of at most `LARGEST_POWER`."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # The format `.4g` would write a plus sign in exponents.

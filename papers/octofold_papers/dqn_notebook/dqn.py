@@ -40,7 +40,8 @@ CURVES = Curves(
     }
 )
 
-_EXPONENTS = 17  # a larger tile ends the game
+_LARGEST_EXPONENT = 17
+"""Exponent of the largest tile. A larger tile ends the game."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class DQNProgress(GamesProgress):
 
 
 class ReplayBuffer:
-    """The latest moves: board, move, reward, next board, and whether the game ended."""
+    """The latest moves, each with its board, its reward, the next board, and whether the game ended."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.boards = torch.zeros(size, 16, dtype=torch.uint8, device=device)
@@ -84,7 +85,10 @@ class ReplayBuffer:
         return min(self.added, len(self.moves))
 
     def add(self, *columns: Tensor) -> None:
-        """Replace the oldest moves with N new ones: boards, moves, rewards, next boards, and game ends."""
+        """Replace the oldest moves with N new moves.
+
+        `columns` are their boards, moves, rewards, next boards, and whether the game ended.
+        """
         count = len(columns[0])
         places = torch.arange(self.added, self.added + count, device=self.moves.device) % len(self.moves)
         for kept, new in zip(self._columns(), columns, strict=True):
@@ -92,7 +96,7 @@ class ReplayBuffer:
         self.added += count
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Return the moves in the given rows, as the columns that `add` takes."""
+        """Return the moves in some rows of the buffer, as the columns that `add` takes."""
         return tuple(column[rows] for column in self._columns())
 
     def _columns(self) -> tuple[Tensor, ...]:
@@ -120,12 +124,12 @@ class SingleGame:
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
-        self._ended: list[int] = []  # scores of ended games
+        self._ended: list[int] = []  # scores of games that ended
         self._begin()
 
     @property
     def boards(self) -> Tensor:
-        """The board `[1, 16] uint8` of the next move."""
+        """The board before the next move, `[1, 16] uint8`."""
         return torch.from_numpy(self._board[None])
 
     @property
@@ -134,12 +138,12 @@ class SingleGame:
         return torch.from_numpy(self._legal)
 
     def step(self, move: int) -> tuple[int, bool]:
-        """Play a legal move. Return its merges, and whether the game ended and a new one has begun."""
+        """Play a legal move. Return its number of merges, and whether the game ended and a new one began."""
         after = self._after[0, move]
         # A merge turns two tiles into one.
         merges = int(np.count_nonzero(self._board) - np.count_nonzero(after))
         self._score += int(self._points[0, move])
-        ended = bool((after > _EXPONENTS).any())
+        ended = bool((after > _LARGEST_EXPONENT).any())
         if not ended:
             self._look(self._with_tile(after))
             ended = not self._legal.any()
@@ -190,7 +194,7 @@ class DQN(GamesRun[DQNProgress]):
         """Prepare a run.
 
         Raises:
-            TrainingError: the outputs of the network are not action values, or the replay is too small.
+            TrainingError: the outputs of the network are not action values, or `options.replay` is too small.
         """
         device = device or torch.device("cpu")
         super().__init__(options, architecture)
@@ -198,11 +202,11 @@ class DQN(GamesRun[DQNProgress]):
         self._interface = interface_of(self.network)
         if self._interface.answers != "action_values":
             raise TrainingError('DQN needs a network of kind = "q_network"; this one answers with logits')
-        self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
+        self._encode = BoardEncoder(self._interface, _LARGEST_EXPONENT + 1, torch.float32, device)
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         self.averaged = averaged_over(self.network)
         self._generator = torch.Generator().manual_seed(options.seed)
-        self._masks = global_generator(device)  # dropout can use no other generator
+        self._masks = global_generator(device)  # dropout draws from torch's own generator
         self._random = np.random.default_rng(options.seed)
         self._first = max(options.first_moves, options.batch_size - 1)
         if options.replay <= self._first:

@@ -1,7 +1,8 @@
-"""The three Q-networks of a course project: action values from the base-2 logarithms of the tiles.
+"""The three Q-networks of a course project, which answer with a value for each move.
 
-Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. The order of their
-actions is up, down, left, right.
+The input is the base-2 logarithms of the tiles, 0 for an empty cell. The values are in the order up, down,
+left, right. Source: Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch",
+2023.
 """
 
 from __future__ import annotations

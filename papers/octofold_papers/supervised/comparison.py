@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from octofold_game.drawing.figures import save
 from octofold_game.system.files import write_text
 
+from octofold_papers.supervised.published import ROWS, TILES
 from octofold_papers.supervised.results import Result
-from octofold_papers.supervised.rows import ROWS, TILES
 
 PUBLISHED_POSITIONS = 6e8
 _LEAST_POINTS = 4
@@ -114,7 +114,9 @@ def _draw(results: Sequence[Result], file: Path) -> None:
     """Draw score against positions, a line per network, as in figure 7 of Kondo and Matsuzaki, 2019."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     panel = figure.subplots()
-    panel.set_prop_cycle(color=list(colormaps["tab20"](range(20))))  # more colors than networks
+    panel.set_prop_cycle(
+        color=list(colormaps["tab20"](range(20)))
+    )  # this palette has more colors than there are networks
     for name, row in ROWS.items():
         points = sorted(
             (each.positions, each.average, each.error or 0.0)
@@ -149,8 +151,8 @@ def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
     """Extrapolate the average to the published number of positions, by a line on logarithmic axes.
 
     The weight of a stage is the inverse square of its interval. If the stages scatter around the line more
-    than their intervals suggest, the interval of the result is widened by the same factor. It does not
-    account for a later bend of the line.
+    than their intervals suggest, the interval of the result is widened by the same factor. This interval
+    does not account for a later bend of the line.
 
     Returns:
         The extrapolation, or None if fewer than four stages have an interval.

@@ -2,9 +2,9 @@
 
 As in `imitation`, the network learns the move of every position once, and boards are never turned. The moves
 do not come from play logs: an n-tuple network makes them in thousands of games, which takes a GPU less time
-than reading logs. Some dozen moves of all games are shuffled together. On a GPU, the kernels of an update are
-recorded once as a CUDA graph and replayed, since launching them takes longer than running a small network.
-The module also runs on a CPU, for tests.
+than reading logs. A few dozen moves of every game are shuffled together. On a GPU, the kernels of an update
+are recorded once as a CUDA graph and replayed, since launching them takes longer than running a small
+network. The module also runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ class DeviceImitationOptions:
     learning_rate: float = option(1e-3, "learning rate of Adam", fixed=True)
     depth: int = option(2, "search depth of the teacher, in moves", minimum=1, maximum=2, fixed=True)
     games: int = option(16_384, "games that the teacher plays at once", minimum=1)
-    round_moves: int = option(64, "moves of each game that are shuffled together", minimum=1)
+    round_moves: int = option(
+        64, "number of moves of each game that are shuffled together, as a round", minimum=1
+    )
     warm_up_moves: int = option(
         8_000,
-        "before training, the teacher plays a random number of moves below this in each game, at search "
+        "the teacher plays a random number of moves below this in each game before the run, at search "
         "depth 1",
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
@@ -89,10 +91,12 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         self.averaged = averaged_over(self.network)
         self._boards = torch.zeros(options.batch_size, 16, dtype=torch.uint8, device=device)
         self._made = torch.zeros(options.batch_size, dtype=torch.int64, device=device)
-        self._sums = torch.zeros(2, dtype=torch.float64, device=device)  # sums of losses and of correct moves
+        self._sums = torch.zeros(
+            2, dtype=torch.float64, device=device
+        )  # sum of losses, number of correct moves
         self._update: Callable[[], None] = self._learn_batch
         if device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # measures once which kernels are fastest
+            torch.backends.cudnn.benchmark = True  # lets cuDNN measure once which kernels are fastest
             self._update = _recorded(self._learn_batch)
         self._batches = self._shuffled()
 
@@ -163,7 +167,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
                     yield boards[batch], moves[batch]
 
     def state(self) -> dict[str, Any]:
-        """Return everything that `restore` needs. The rest of the current round is dropped."""
+        """Return everything that `restore` needs, without the rest of the current round of moves."""
         return {**super().state(), "games": self._games.state(), "teacher_sha256": self._teacher.sha256}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class ImitationProgress(PolicyProgress):
 
 
 class Imitation(TrainingRun[ImitationProgress]):
-    """A training run: a network, its optimizer, and its position in the moves."""
+    """A training run: a network, its optimizer, and the shuffled moves that it learns from."""
 
     options: ImitationOptions
 
@@ -128,10 +128,10 @@ class Imitation(TrainingRun[ImitationProgress]):
             learned += len(moves)
             self.positions += len(moves)
             if self.positions % len(self._moves) == 0 or self.positions >= self.options.positions:
-                break  # a report covers one epoch
+                break  # no report covers parts of two epochs
         return ImitationProgress(
             **self._figures(time.perf_counter() - start, learned, loss / learned, accuracy=right / learned),
-            epoch=self.positions / len(self._moves),  # not rounded, so that a whole number ends an epoch
+            epoch=self.positions / len(self._moves),  # not rounded: a whole number marks the end of an epoch
         )
 
     def _update(self, moves: LoggedMoves) -> tuple[float, float]:
@@ -170,7 +170,7 @@ class Imitation(TrainingRun[ImitationProgress]):
                 f"the run learned from {state['moves']:,} moves, but the data now has {len(self._moves):,}"
             )
         if state["moves_sha256"] != self._moves.sha256:
-            raise TrainingError("the run learned from other moves than the data has")
+            raise TrainingError("the run learned from other moves than those in the data")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size)
         super().restore(state)
@@ -186,7 +186,7 @@ def require_logits(network: nn.Module, architecture: Architecture) -> None:
 
 
 def _require_batches(network: nn.Module, moves: int, batch_size: int) -> None:
-    """Raise `TrainingError` if a batch would have a single board and the network has batch norm."""
+    """Raise `TrainingError` if the network has batch norm and a batch would consist of one board."""
     last = moves % batch_size or batch_size
     averages = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in network.modules())
     if averages and min(last, batch_size) < 2:

@@ -2,7 +2,7 @@
 
 Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
 Learning", Journal of Information Processing 27, 2019; Kondo, "Training CNN Players Considering Board Symmetry
-in Game 2048"; Maciszewska, Pilat and Sarna's report of 2025, which repeats the former in PyTorch.
+in Game 2048"; Maciszewska, Pilat and Sarna's report of 2025, which repeats the first paper in PyTorch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Padding = Literal["left_above", "around"]
 _VIEWS_OF_VIEWS = [
     [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
 ]
-"""Entry `[v][w]` is the index of the board's view that equals view `w` of its view `v`."""
+"""Entry `[v][w]` is the view of a board that equals view `w` of its view `v`."""
 
 
 class PaddedCNN(nn.Module):

@@ -15,7 +15,7 @@ from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.run.folder import read_reports
 
-from octofold_papers.supervised.rows import TILES
+from octofold_papers.supervised.published import TILES
 
 
 @dataclass(frozen=True)

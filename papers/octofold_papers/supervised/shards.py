@@ -35,14 +35,17 @@ _INDEX = "index.json"
 _SUFFIX = ".moves"
 _LOCK = "lock"
 _ROW = 18
-_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # maximum of each column
-_SCATTER_ROWS = 1 << 16  # minimum number of moves that are sent to the shards at a time
-_BUFFER_BYTES = 1 << 16  # size of the buffer of each shard's file
+_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)
+"""Maximum of each column of a shard: 16 exponents, the move and the cell."""
+_SCATTER_ROWS = 1 << 16
+"""Minimum number of moves that are read before they are sent to the shards together."""
+_BUFFER_BYTES = 1 << 16
+"""Size of the write buffer of each shard's file."""
 _BAD_LINES_SHOWN = 20
 
 
 def shuffle_moves(flags: MovesFlags) -> None:
-    """Shuffle the logs into a new folder. Print bad lines and the number of moves."""
+    """Shuffle the moves of play logs into a new folder. Print bad lines and the number of moves."""
     logs = [file for log in flags.logs for file in log_files(log)]
     read, bad_lines = 0, 0
     with ProgressLine() as line:
@@ -62,7 +65,7 @@ def shuffle_moves(flags: MovesFlags) -> None:
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
     print(f"{flags.out}: {moves:,} moves (log files: {len(logs):,}; bad lines skipped: {bad:,})")
     total = CellReadings.sum(source.last_field for source in sources)
-    print(f"the last field can be the cell of: {total}")
+    print(f"moves by the meaning of their last field: {total}")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _convert(
     shards: int,
     seed: int,
 ) -> list[ConvertedLog]:
-    """Fill the folder `partial`, which no other process uses, and rename it."""
+    """Fill the folder `partial`, which is locked, and rename it to `folder`."""
     try:
         with naming(folder):
             random = np.random.default_rng(seed)
@@ -133,7 +136,7 @@ def _convert(
             counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
             index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
             write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
-            for other in partial.iterdir():  # the lock, and the files of a killed conversion
+            for other in partial.iterdir():  # the lock file, and files of a conversion that was killed
                 if other.name not in (_INDEX, *map(_name, range(shards))):
                     other.unlink()
             partial.rename(folder)
@@ -144,7 +147,7 @@ def _convert(
 
 
 def _require_own(partial: Path) -> None:
-    """Raise `LogError` if a folder contains files that are not from a killed conversion."""
+    """Raise `LogError` if a folder contains other files than those of a conversion that was killed."""
     others = [
         file
         for file in partial.glob("*")
@@ -179,7 +182,7 @@ def _scatter(
             readings = CellReadings()
 
             def illegal(moves: LoggedMoves, readings: CellReadings = readings) -> list[tuple[int, str]]:
-                # Training does not read the cell, so a move with a doubtful cell is kept.
+                # Training does not read the cell, so a move is legal whatever its cell is.
                 checked = CheckedMoves.of(moves)
                 readings.add(checked)
                 return checked.illegal()
@@ -228,7 +231,7 @@ def _name(shard: int) -> str:
 
 
 class ShuffledMoves:
-    """The moves in a folder of shards, in a new order every epoch. One shard is mapped at a time."""
+    """The moves in a folder of shards, in a new order every epoch. One shard is in memory at a time."""
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         """Open the folder.
@@ -275,7 +278,7 @@ class ShuffledMoves:
         return digest.hexdigest()
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[LoggedMoves]:
-        """Yield the moves of an epoch in its order, `size` at a time. The last batch may be smaller.
+        """Yield the moves of an epoch in batches of `size`. The last batch may be smaller.
 
         Args:
             epoch: number of the epoch, which determines the order.
@@ -299,7 +302,7 @@ class ShuffledMoves:
             yield _moves(waiting)
 
     def _pieces(self, epoch: int, start: int) -> Iterator[NDArray[np.uint8]]:
-        """Yield rows `[M, 18]` of the epoch in its order."""
+        """Yield pieces `[M, 18]` of the epoch's moves in their order, without the first `start` moves."""
         for shard in np.random.default_rng([self._seed, epoch]).permutation(len(self._counts)).tolist():
             count = self._counts[shard]
             if start >= count:

@@ -34,17 +34,21 @@ from torch.utils.flop_counter import FlopCounterMode
 from octofold_papers.supervised import imitation
 from octofold_papers.supervised.device_imitation import DeviceImitation, DeviceImitationOptions
 from octofold_papers.supervised.imitation import Imitation, ImitationOptions, PolicyProgress
+from octofold_papers.supervised.published import ROWS, PublishedRow
 from octofold_papers.supervised.results import Result, read_games, result_of
-from octofold_papers.supervised.rows import ROWS, PublishedRow
 from octofold_papers.supervised.shards import ShuffledMoves
 
-FIRST_STAGE = 1_000_000  # positions; each further stage doubles the number
+FIRST_STAGE = 1_000_000
+"""Positions of the first stage. Each further stage doubles this number."""
 _LEAST_STAGES = 4
 VIEWS = (8, 1)
-_SEED = 1  # seed of the games
-_TRAINING_COST = 3  # cost of training on a position, as a multiple of the cost of a move
-_GAME_MOVES = 300  # length of a game of a network that has learned little
-_BATCH = 1000  # positions per update, as published
+_SEED_OF_GAMES = 1
+_TRAINING_COST = 3
+"""Cost of an update per position, relative to the cost of a move in a game."""
+_GAME_MOVES = 300
+"""Number of moves of a game by a network that has learned little."""
+_BATCH = 1000
+"""Positions per update, as published."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class OutOfTime(Exception):
 
 
 class Table:
-    """The rebuilt tables in one folder."""
+    """Trains the networks of the published tables and lets them play. All results are in one folder."""
 
     def __init__(
         self,
@@ -80,7 +84,7 @@ class Table:
             moves: moves from play logs, or a teacher on the device that makes the moves during training.
             folder: the folder of the networks and their games.
             device: the device of the networks and the games.
-            show: called from time to time with a line and the finished share of the work.
+            show: called from time to time with a line of text and the finished share of the work.
 
         Raises:
             TrainingError: the folder contains games of a network that learned from other moves.
@@ -94,7 +98,7 @@ class Table:
         self._claim()
 
     def _claim(self) -> None:
-        """Record the moves from which the folder's networks learn, or check that they are the same."""
+        """Record the source of the moves in the folder, or raise `TrainingError` if it has another source."""
         of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
         about = {of: self._moves.sha256}
         file = self._folder / "table.json"
@@ -126,7 +130,7 @@ class Table:
             before += training + playing
 
     def _steps(self) -> Iterator[tuple[int, PublishedRow, float, float]]:
-        """Yield the steps with their relative costs of training and games, to forecast the time left."""
+        """Yield each step: the positions, the network, and the relative costs of training and games."""
         costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
         boards = self.options.games * _GAME_MOVES * sum(VIEWS)
         earlier = 0
@@ -171,7 +175,7 @@ class Table:
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
-            share = min(1.0, run.done / run.goal)  # whole batches may exceed the goal
+            share = min(1.0, run.done / run.goal)  # the last batch may exceed the goal
             show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
 
         left = (self._deadline - time.monotonic()) / 60
@@ -200,7 +204,7 @@ class Table:
         return Imitation(options, architecture, self._moves, self._device)
 
     def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
-        """Play the missing games, and append every finished game to the file."""
+        """Play the games that are missing in the file of results, and append every finished game."""
         file = place / f"games-{views}.jsonl"
         games = read_games(file)
         missing = sorted(set(range(self.options.games)) - {game["game"] for game in games})
@@ -209,9 +213,9 @@ class Table:
         checkpoint = checkpoints.load(place)
         network = checkpoint.network.to(self._device)
         player = NetworkPlayer(network, checkpoint.architecture, views, fastest_type(self._device))
-        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # drops a truncated last line
+        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a truncated last line
         with appending(file) as opened:
-            for ended in play(player, _SEED, missing):
+            for ended in play(player, _SEED_OF_GAMES, missing):
                 if ended is not None:
                     games.append({"game": ended.game, "score": ended.score, "tile": ended.largest_tile})
                     opened.write(json.dumps(games[-1]) + "\n")
@@ -252,7 +256,7 @@ class Table:
 
 
 def stages(positions: int) -> list[int]:
-    """Return the numbers of positions after which networks play: at least four if possible.
+    """Return the stages: the numbers of positions after which networks play, at least four if possible.
 
     Each number is about twice the one before, and the last is `positions`. The first is a million, so that
     larger tables contain the stages of smaller ones, or an eighth of `positions` if that is less. Networks

@@ -47,12 +47,17 @@ CURVES = Curves(
     }
 )
 
-_EXPONENTS = 17  # a larger tile ends the game
-_FIRST_SHARE = 4  # at most a quarter of the games are played before the first update, as published
-_ROTATIONS = 4  # the first four of the eight symmetries
-_DEPTH = 3  # moves per rollout
+_LARGEST_EXPONENT = 17
+"""Exponent of the largest tile. A larger tile ends the game."""
+_FIRST_SHARE = 4
+"""The first update comes after at most a quarter (1 / 4) of the games, as published."""
+_ROTATIONS = 4
+"""The four rotations are the first of the eight symmetries."""
+_DEPTH = 3
+"""Moves per rollout."""
 _WEIGHT_DECAY = 0.01
-_EPOCH, _DECAY = 10_000, 0.9  # games between reductions of the learning rate, and their factor
+_RATE_GAMES, _RATE_FACTOR = 10_000, 0.9
+"""After every 10,000 games, the learning rate is multiplied by 0.9."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,9 @@ class LazyZeroOptions:
     )
     updates: int = option(1, "updates per finished game", minimum=1)
     batch_size: int = option(4096, "positions per update", minimum=2)
-    learning_rate: float = option(3e-4, "initial learning rate of AdamW; falls by a tenth every 10,000 games")
+    learning_rate: float = option(
+        3e-4, "initial learning rate of AdamW; it falls by a tenth after every 10,000 games"
+    )
     seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
@@ -109,12 +116,12 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
         self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
-        self._learns = False  # once true, it stays true, even if the run is extended
+        self._learns = False  # stays True after the first update, even if the run is extended
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):
             raise TrainingError('LazyZero needs a network with policy and value: kind = "residual"')
         self.network = network.to(device)
-        self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
+        self._encode = BoardEncoder(network.interface, _LARGEST_EXPONENT + 1, torch.float32, device)
         self._optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY
         )
@@ -122,7 +129,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
-        self.environment = Environment(options.games, _EXPONENTS + 1, self._generator)
+        self.environment = Environment(options.games, _LARGEST_EXPONENT + 1, self._generator)
         self._search = TensorRollouts(options.rollouts, _DEPTH, options.puct, self.environment.table)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)
@@ -140,7 +147,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next update."""
-        rate: float = self.options.learning_rate * _DECAY ** (self.episodes // _EPOCH)
+        rate: float = self.options.learning_rate * _RATE_FACTOR ** (self.episodes // _RATE_GAMES)
         return rate
 
     def learn(self, moves: int = 8) -> LazyZeroProgress:
@@ -250,7 +257,8 @@ def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
 
     `random` `[N, 4]` holds numbers in [0, 1).
     """
-    # Of exponential waiting times with the probabilities as rates, each is the shortest with its probability.
+    # If the rates of exponential waiting times are probabilities, each time is the shortest with the
+    # probability that is its rate.
     waits = -random.clamp(min=1e-30).log()
     return (logits - waits.log()).argmax(dim=1)
 
@@ -261,7 +269,7 @@ Uniform: TypeAlias = Callable[[int], Tensor]
 
 @dataclass(frozen=True)
 class TensorRollouts:
-    """Rollouts from many boards at once, which compare first moves by the outcome of a few policy moves.
+    """Short rollouts from many boards at once, which rate the moves of every board.
 
     Each legal move begins one rollout, the most probable move first. Every further rollout begins with the
     move of the largest
@@ -315,9 +323,9 @@ class TensorRollouts:
         return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
 
     def _after(self, boards: Tensor, moves: Tensor, uniform: Uniform) -> tuple[Tensor, Tensor]:
-        """Return boards `[N, 16]` after moves `[N]` and spawns, and legal moves `[N, 4]`.
+        """Return boards `[N, 16]` after moves `[N]` and spawns, and their legal moves `[N, 4]`.
 
-        Lost boards stay unchanged.
+        A board without a legal move stays unchanged.
         """
         boards = spawn(self.table.slide(boards, moves)[0], uniform(2))
         return boards, self.table.legal(boards)
@@ -333,7 +341,7 @@ class Unfinished:
         self._games = torch.arange(games, device=device)
 
     def add(self, boards: Tensor, shares: Tensor) -> None:
-        """Append a position `[G, 16]` and its shares `[G, 4]` to each game."""
+        """Append a board and its shares of rollouts to each game: `[G, 16]` and `[G, 4]` for G games."""
         if int(self._lengths.max()) == self._boards.shape[1]:
             self._boards = torch.cat([self._boards, torch.zeros_like(self._boards)], dim=1)
             self._shares = torch.cat([self._shares, torch.zeros_like(self._shares)], dim=1)
@@ -367,7 +375,7 @@ class Unfinished:
 
 
 class GameReplay:
-    """The latest finished games: their boards and shares of rollouts."""
+    """The replay buffer: the latest finished games, with their boards and shares of rollouts."""
 
     def __init__(self, games: int) -> None:
         self._games: deque[tuple[Tensor, Tensor]] = deque(maxlen=games)

@@ -2,7 +2,7 @@
 
 On 16 cells, a convolution of 16 channels with its batch norm is a matrix of 256 x 256. Its columns are the
 outputs for the unit vectors. Three fifths of the entries are 0, but matrix products run at a CPU's full
-speed, unlike convolutions of this size. Each head can run alone.
+speed, unlike convolutions of this size. The heads can run separately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LazyZero's network: residual blocks, followed by a policy head and a value head.
 
 Marshall, turbozero, https://github.com/lowrollr/turbozero, 2024: `ResNetConfig` of its page on 2048. The
-order of its actions is left, down, right, up.
+network answers in the order left, down, right, up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The player of a network with policy and value heads. It does rollouts before each move, like LazyZero."""
+"""A player that makes rollouts before each move, as LazyZero does, by a network with two heads."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class LazyZeroPlayer(ValuePlayer):
 
 
 class _Numbers:
-    """Random numbers as `lazyzero.Uniform` requires. The numbers of a board depend only on its stream."""
+    """Random numbers of the form `lazyzero.Uniform`. Those of a board depend only on its random stream."""
 
     def __init__(self, streams: NDArray[np.uint64]) -> None:
         self._streams, self._drawn = streams[:, None], 0

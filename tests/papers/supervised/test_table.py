@@ -15,8 +15,8 @@ from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.episodes import Episodes
 from octofold_papers import cli
 from octofold_papers.supervised.comparison import extrapolate, write_report
+from octofold_papers.supervised.published import ROWS, TILES
 from octofold_papers.supervised.results import Result
-from octofold_papers.supervised.rows import ROWS, TILES
 from octofold_papers.supervised.shards import ShuffledMoves
 from octofold_papers.supervised.table import OutOfTime, Table, stages
 from octofold_training.errors import TrainingError

@@ -15,7 +15,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
 from octofold_players.perimeter.player import PerimeterSearch
 from octofold_players.random_player import RandomPlayer
-from octofold_training.games.positions import PositionPool
+from octofold_training.games.position_pool import PositionPool
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
 

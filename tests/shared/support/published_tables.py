@@ -10,7 +10,7 @@ from octofold_game.episodes import Episodes
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.play_logs.text import log_writer
 from octofold_game.rules import afterstates
-from octofold_papers.supervised.rows import ROWS, PublishedRow
+from octofold_papers.supervised.published import ROWS, PublishedRow
 from octofold_papers.supervised.shards import ShuffledMoves, convert
 from octofold_papers.supervised.table import Table, TableOptions
 

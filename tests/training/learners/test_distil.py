@@ -11,7 +11,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
-from octofold_training.learners.distil import Distillation, DistilOptions, divergence
+from octofold_training.learners.distil import Distillation, DistilOptions, distillation_loss
 from octofold_training.run.loop import SavedRun, resume, save_state
 from torch import nn
 
@@ -77,7 +77,7 @@ def test_the_learning_rate_rises_stays_and_falls_to_zero(teacher: NTupleNetwork)
 def test_only_legal_moves_count_in_the_loss() -> None:
     values = torch.tensor([[100.0, 0.0, -torch.inf, -torch.inf], [7.0, -torch.inf, -torch.inf, -torch.inf]])
     logits = torch.tensor([[1.0, 0.0, 40.0, -40.0], [-3.0, 9.0, 9.0, 9.0]], requires_grad=True)
-    loss = divergence(logits, values, 100.0)
+    loss = distillation_loss(logits, values, 100.0)
     assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among legal moves are the teacher's
     (gradient,) = torch.autograd.grad(loss, logits)
     assert (gradient[values.isinf()] == 0).all()
@@ -87,7 +87,7 @@ def test_some_labels_come_from_a_search_two_moves_deep(teacher: NTupleNetwork) -
     run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
     run.warm_up()
     boards = run.pool.batch()
-    labels = run._labels(boards)
+    labels = run._teacher_values(boards)
     is_deep = (labels == NTupleSearch(teacher, depth=2).values(boards)).all(axis=1)
     is_plain = (labels == teacher.action_values(boards)).all(axis=1)
     assert (is_deep | is_plain).all()
@@ -119,7 +119,7 @@ def test_a_start_from_another_network_or_a_missing_one_is_refused(
     teacher: NTupleNetwork, start_folder: Path, tmp_path: Path
 ) -> None:
     other = Distillation(_options(start=str(start_folder)), {**ARCHITECTURE, "layers": 3}, teacher)
-    with pytest.raises(TrainingError, match=r": has layers = 2, but the recipe has layers = 3$"):
+    with pytest.raises(TrainingError, match=r": the network has layers = 2, but the recipe has layers = 3$"):
         other.warm_up()
     nowhere = Distillation(_options(start=str(tmp_path)), ARCHITECTURE, teacher)
     with pytest.raises(CheckpointError, match="is not a checkpoint"):

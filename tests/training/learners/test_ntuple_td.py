@@ -77,11 +77,11 @@ def test_a_move_that_outgrows_the_board_gives_its_points_to_the_previous_move() 
 def test_all_learning_rates_fall_to_zero_at_the_end(tmp_path: Path) -> None:
     options = _options(moves=40_000.0, cool_down=0.5)
     rates: list[float] = []
-    learner = train(options, tmp_path, lambda learner, _: rates.append(options.rates(learner.moves)))
+    learner = train(options, tmp_path, lambda learner, _: rates.append(options.rate_factor(learner.moves)))
     assert rates[0] > 0.9
     assert len(rates) > 10
     assert all(0 <= fallen < rate for rate, fallen in pairwise(rates))
-    assert options.rates(learner.moves) == 0.0
+    assert options.rate_factor(learner.moves) == 0.0
     learned = learner.network.values.copy()
     learner.learn(1_000)
     np.testing.assert_array_equal(learner.network.values, learned)
@@ -316,7 +316,7 @@ def test_values_that_are_not_numbers_stop_the_run_and_keep_the_last_state(tmp_pa
         learner.network.values[:] = np.nan
 
     with pytest.raises(
-        TrainingError, match=r"no longer finite numbers at [\d,]+ moves; .* keeps what was saved"
+        TrainingError, match=r"no longer finite numbers after [\d,]+ moves; .* keeps the previous save"
     ):
         train(_options(moves=2000.0), tmp_path, break_it)
     assert (tmp_path / "values.npy").read_bytes() == before

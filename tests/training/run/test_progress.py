@@ -88,7 +88,7 @@ def test_estimates_take_a_small_share_of_a_run() -> None:
     estimates = StrengthEstimates(games=2)
     measured = []
     for run.seconds in range(0, 300, 10):
-        if estimates.of(run) is not None:
+        if estimates.if_due(run) is not None:
             measured.append(run.seconds)
     assert measured[0] == 60
     assert np.diff(measured).min() >= 60
@@ -98,10 +98,10 @@ def test_slow_test_games_take_at_most_a_twentieth_of_the_time(monkeypatch: pytes
     run, clock = Run(0.0), itertools.count(0, 30)
     monkeypatch.setattr("octofold_training.games.strength.time.perf_counter", lambda: next(clock))
     estimates = StrengthEstimates(games=2)
-    assert estimates.of(run) is None
+    assert estimates.if_due(run) is None
     run.seconds = 60
-    assert estimates.of(run) is not None  # takes 30 s of simulated time
+    assert estimates.if_due(run) is not None  # takes 30 s of simulated time
     run.seconds = 60 + 20 * 30 - 1
-    assert estimates.of(run) is None
+    assert estimates.if_due(run) is None
     run.seconds += 1
-    assert estimates.of(run) is not None
+    assert estimates.if_due(run) is not None

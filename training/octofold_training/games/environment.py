@@ -16,7 +16,7 @@ from octofold_game.spawns import CHANCE_OF_FOUR
 from torch import Tensor
 
 _BASE = rules.LARGEST_EXPONENT + 1
-_HISTORY = 64  # number of snapshots of all boards, from which games restart
+_HISTORY = 64  # number of snapshots of all boards; games restart from these boards
 
 
 class MoveTable:
@@ -29,7 +29,7 @@ class MoveTable:
         lines = np.zeros((_BASE**4, 16), np.uint8)
         lines[:, :4] = np.arange(_BASE**4)[:, None] // _BASE ** np.arange(4) % _BASE
         afterstates, points, legal = rules.afterstates(lines)
-        front, back = 3, 1  # left and right: the top row slides to its first cell or to its last
+        front, back = 3, 1  # the moves left and right, which slide the top row to its first and last cell
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
         """`[2, L, 4] uint8`: every line after a slide to its first cell, and to its last cell."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
@@ -41,7 +41,7 @@ class MoveTable:
         """Play one move `[N]` on each of the boards `[N, 16] uint8`.
 
         Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the indices `[N, 4]`
-        of the lines that slid, for `points`.
+        of the lines that slid, which are indices into `points`, too.
         """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]
@@ -77,7 +77,7 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
 class Scores:
     """The scores of games played from the first move to the end.
 
-    Short games end first, so the average is too low until the run is several games long.
+    Short games end first, so the average is too low until the run has lasted for several games.
     """
 
     games: int
@@ -105,9 +105,9 @@ class Environment:
         Args:
             games: number of games.
             exponents: number of exponents that the network distinguishes.
-            generator: random generator of the starts and the spawns.
-            restart_share: share of the games that begin with a board from `remember`.
-            table: the move table, which several environments may share.
+            generator: random generator for new games and new tiles.
+            restart_share: share of the new games that begin with a board that `remember` has added.
+            table: a move table, which several environments may share; None: a new one.
         """
         device = generator.device
         self.table = table or MoveTable(device)
@@ -117,7 +117,7 @@ class Environment:
         self._history = torch.zeros(_HISTORY * games, 16, dtype=torch.uint8, device=device)
         self._remembered = torch.zeros((), dtype=torch.int64, device=device)
         self._score = torch.zeros(games, dtype=torch.int64, device=device)
-        # Number of games, sum of their scores, best score.
+        # The games that ended since the last call of `scores`: their number, sum of scores, best score.
         self._ended_games = torch.zeros(3, dtype=torch.int64, device=device)
         self.boards, self._whole = self._starts(games)
         self.legal = self.table.legal(self.boards)
@@ -191,13 +191,13 @@ class Environment:
         self.legal = self.table.legal(self.boards)
 
     def _starts(self, games: int) -> tuple[Tensor, Tensor]:
-        """Return boards `[N, 16]` to start from, and `[N] bool`: whether each begins a whole game."""
+        """Return boards `[N, 16]` of new games, and `[N] bool`: which games begin with the first move."""
         empty = torch.zeros(games, 16, dtype=torch.uint8, device=self._history.device)
         first = spawn(spawn(empty, self._random(games)), self._random(games))
         share, place = self._random(games).unbind(1)
         filled = self._remembered.clamp(max=len(self._history))
         whole = (share >= self._restart_share) | (filled == 0)
-        # In float64, the product never rounds up to `filled`.
+        # In float64, the product never rounds up to `filled`, which would be out of range.
         reached = self._history[(place.double() * filled).long()]
         return torch.where(whole[:, None], first, reached), whole
 

@@ -21,7 +21,7 @@ _BOARDS_AT_ONCE = 1024  # batch size whose activations fit into the CPU's caches
 
 
 class NetworkPlayer:
-    """A player that makes the moves of a network, as its exported graph would."""
+    """A player that chooses moves by a network, like the network's exported graph."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class NetworkPlayer:
 
         Args:
             network: the network, usually in evaluation mode; in training mode, dropout stays active. It may
-                have a method `logits_of_views` from its input to the answers `[8 N, 4]` for the eight views
-                of each board.
+                have a method `logits_of_views`, which takes the network's input for N boards and returns the
+                logits `[8 N, 4]` for the eight views of each board.
             architecture: the architecture of the network.
-            views: 1, or 8 for a vote of the best legal moves on all symmetric boards. The mean probability
-                breaks ties. Must be 1 for a value network.
+            views: number of symmetric views, 1 or 8. Eight views vote, each for its best legal move, and the
+                mean probability breaks ties. Must be 1 for a value network.
             dtype: the type of the network's input.
         """
         self._network = network
@@ -63,7 +63,7 @@ class NetworkPlayer:
         # Turn the moves of each view back to moves on the board.
         answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)
         answers = np.where(legal[:, None], answers, -np.inf)
-        return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
+        return _vote(answers)
 
     def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return answers `[N * V, 4]` for V views of each of the boards `[N, 16]`, board by board."""
@@ -89,10 +89,11 @@ class NetworkPlayer:
 
 
 def _padded_size(boards: int) -> int:
-    """Round a number of boards up to three significant binary digits, at most a quarter more.
+    """Round a number of boards up to three significant binary digits, which adds at most a quarter.
 
-    On a CPU, torch keeps memory for each batch size that it has seen, and games end one after another.
-    Without rounding, 100 games of a network with 800,000 weights would keep 200 MB in use.
+    On a CPU, torch keeps memory for each batch size that it has seen. Games end one after another, so there
+    would be a batch of every size. Without rounding, 100 games of a network with 800,000 weights would keep
+    200 MB in use.
     """
     step = 1 << max(0, boards.bit_length() - 3)
     return -(-boards // step) * step
@@ -104,7 +105,7 @@ def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the moves `[N]` that win the vote of the answers `[N, V, 4]`, which are `-inf` if illegal."""
+    """Return the moves `[N]` with the most votes of V views. Answers `[N, V, 4]` are `-inf` if illegal."""
     votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
     odds = np.exp(answers - answers.max(axis=2, keepdims=True))
     mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)
@@ -117,7 +118,7 @@ def play(
     games: Iterable[int],
     at_once: int = 64,
 ) -> Iterator[Episode | None]:
-    """Play the games of a seed, `at_once` at a time. Yield each finished game, and None after every move.
+    """Play games of a seed, `at_once` at a time. Yield each finished game, and None after every move.
 
     The caller may stop at any time and then loses the unfinished games.
     """

@@ -13,8 +13,10 @@ from torch import nn
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.architectures import Architecture
 
-_SHARE = 0.05  # maximum share of a run's time that estimates take
-_FIRST_SECONDS = 60.0  # time before the first estimate, and minimum time between two
+_LARGEST_SHARE = 0.05
+"""Maximum share of a run's time that estimates take."""
+_SECONDS_BETWEEN = 60.0
+"""Seconds of training before the first estimate, and minimum seconds between two estimates."""
 _SEED = 2048
 
 
@@ -47,15 +49,15 @@ class StrengthEstimates:
         self._due: float | None = None
         self.latest: StrengthEstimate | None = None
 
-    def of(self, run: Trained) -> StrengthEstimate | None:
-        """Return a new estimate if one is due, otherwise None."""
+    def if_due(self, run: Trained) -> StrengthEstimate | None:
+        """Estimate the strength of a run if an estimate is due. Otherwise return None."""
         if self._due is None:
-            self._due = run.seconds + _FIRST_SECONDS
+            self._due = run.seconds + _SECONDS_BETWEEN
         if run.seconds < self._due:
             return None
         start = time.perf_counter()
         self.latest = strength(run.averaged.module, run.architecture, self._games)
-        self._due = run.seconds + max(_FIRST_SECONDS, (time.perf_counter() - start) / _SHARE)
+        self._due = run.seconds + max(_SECONDS_BETWEEN, (time.perf_counter() - start) / _LARGEST_SHARE)
         return self.latest
 
 

@@ -1,7 +1,7 @@
 """A pool of running games on one device: half played by the teacher, half by the student.
 
-`positions.PositionPool` does the same on a CPU and explains the two halves. In this pool, all games make a
-move at once. The student's games restart from snapshots of the teacher's boards.
+`position_pool.PositionPool` is the same on a CPU and explains the two halves. Here, every step makes a move
+in all games of the pool. The student's games restart from snapshots of the teacher's boards.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from torch import Tensor
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 
-_BETWEEN_SNAPSHOTS = 128  # moves; the environment's 64 snapshots cover about a whole game of the teacher
-_STUDENT_RESTARTS = 0.75  # share of the student's games that start from a teacher's board
+_BETWEEN_SNAPSHOTS = 128
+"""Moves from one snapshot to the next. The 64 snapshots of an `Environment` cover about a teacher's game."""
+_STUDENT_RESTARTS = 0.75
+"""Share of the student's games that begin with a board of the teacher."""
 
 
 class TensorPool:
@@ -80,8 +82,8 @@ class TensorPool:
 def spread(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
     """Let the teacher make up to `moves` moves in each game, and yield after each move.
 
-    Games with the same number of moves would reach their large merges at the same time. So each game is
-    finally set back to its board after a random number of moves.
+    Games with the same number of moves would reach their large merges at the same time. So at the end, each
+    game returns to the board that it had after a random number of moves.
     """
     if not moves:
         return

@@ -32,35 +32,37 @@ from torch import Tensor
 from octofold_training.errors import TrainingError
 
 EXPONENTS = LARGEST_EXPONENT + 1
-"""Number of exponents in a table. A move that makes a larger tile ends the game."""
+"""Number of exponents that the tables distinguish. A move that makes a larger tile ends the game."""
 
 _U = np.uint64
 _ROW = _U(0xFFFF)
-_THREADS = 128  # threads per block; larger blocks would leave registers for too few blocks
-_CELLS, _ROUNDS = 4, 4  # the 16 cells that may get the next tile, as 4 rounds of 4 cells
+_THREADS = 128
+"""Threads per block. With more threads, a GPU would have registers for too few blocks."""
+_CELLS, _ROUNDS = 4, 4
+"""The 16 cells that may get the next tile are handled in 4 rounds of 4 cells."""
 
 
 class _Tables(NamedTuple):
     """The arrays on the device that the compiled functions read."""
 
     values: Any
-    """[S * T * 16**L] float32: see `NTupleNetwork`."""
+    """[S * T * 16**L] float32: the entries of all tables, see `NTupleNetwork`."""
     shifts: Any
-    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout.shifts`."""
+    """[T, R] int64: `shifts` of `octofold_players.ntuple.network.TupleLayout`."""
     masks: Any
-    """[T, R] int64: see `octofold_players.ntuple.network.TupleLayout.masks`."""
+    """[T, R] int64: `masks` of `octofold_players.ntuple.network.TupleLayout`."""
     stages: Any
-    """[S - 1] int64: see `NTupleNetwork`."""
+    """[S - 1] int64: the exponents that begin the stages, see `NTupleNetwork`."""
     left: Any
-    """[65536] int16: rows slid to the left."""
+    """[65536] int16: every row after a slide to the left."""
     right: Any
-    """[65536] int16: rows slid to the right."""
+    """[65536] int16: every row after a slide to the right."""
     rewards: Any
-    """[65536] int32: the reward of a slide of each row."""
+    """[65536] int32: the reward of a slide of every row."""
 
 
 class TensorTeacher:
-    """The tables of a network on a device. They take 4 bytes of its memory per entry."""
+    """An n-tuple network whose tables are in a device's memory, where an entry takes 4 bytes."""
 
     def __init__(self, network: NTupleNetwork, device: torch.device) -> None:
         self.network, self.device = network, device
@@ -109,17 +111,17 @@ def _filler_of_gpu() -> Callable[..., None]:
 
     if not cuda.is_available():
         raise TrainingError("numba cannot use the GPU; install numba-cuda: pip install 'numba-cuda[cu13]'")
-    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # small batches are intended
+    vars(numba.config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0  # numba would warn of small batches
 
     @cuda.jit
     def kernel(boards, tables, parts, deep):
         item = cuda.grid(1)  # type: ignore[attr-defined]
         if item < len(parts):
-            parts[item] = _worth(boards, item, deep, tables)
+            parts[item] = _thread_result(boards, item, deep, tables)
 
     def fill(boards: Any, tables: _Tables, parts: Any, deep: bool) -> None:
         blocks = -(-len(parts) // _THREADS)
-        # The kernel must run after the work that torch has queued.
+        # On torch's stream, the kernel runs after the work that torch has queued.
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
         kernel[blocks, _THREADS, stream](boards, tables, parts, deep)
 
@@ -129,16 +131,16 @@ def _filler_of_gpu() -> Callable[..., None]:
 @njit(cache=True, nogil=True)
 def _fill(boards, tables, parts, deep):
     for item in range(len(parts)):
-        parts[item] = _worth(boards, item, deep, tables)
+        parts[item] = _thread_result(boards, item, deep, tables)
 
 
 @njit(cache=True, nogil=True)
-def _worth(boards, item, deep, tables):
-    """Return the result of one thread: the value of a move or, if `deep`, one spawn's contribution to it."""
+def _thread_result(boards, item, deep, tables):
+    """Return the result of a thread: the value of a move or, if `deep`, the contribution of a spawn to it."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
-    # Neighboring threads share a board and a move, so they read mostly the same entries. The later rounds
-    # have work for few boards, since most have few empty cells. A warp without work ends at once.
+    # Neighboring threads share a board and a move, so they read mostly the same entries. Most boards have few
+    # empty cells, so most threads of the later rounds have no work. A warp without work ends at once.
     exponent, number, move = item & 1, item >> 1 & _CELLS - 1, item // (2 * _CELLS) & 3
     earlier, board = divmod(item // (8 * _CELLS), len(boards))
     number += earlier * _CELLS
@@ -206,6 +208,6 @@ def _board_value(board, tables):
             for run in range(tables.shifts.shape[1]):
                 entry |= view >> _U(tables.shifts[table, run]) & _U(tables.masks[table, run])
             total += tables.values[(stage * count + table) * size + np.int64(entry)]
-        # Two alternating reflections make all eight views.
+        # Two reflections in alternation make all eight views.
         view = mirror(view) if number % 2 == 0 else transpose(view)
     return total

@@ -1,8 +1,8 @@
 """Distillation on one GPU, which holds the games, the teacher's tables and the student.
 
-The learning target is that of `distil`. There, games and teacher run on the CPU, at about ten thousand
-positions a second per core. Here, only reports leave the device, so the student keeps a GPU busy. The module
-also runs on a CPU, for tests.
+The soft labels and the loss are those of `distil`, which runs games and teacher on the CPU, at about ten
+thousand positions a second per core. In this module, only reports leave the device, so the student keeps a
+GPU busy. The module also runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.games.environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
-from octofold_training.learners.distil import divergence
+from octofold_training.learners.distil import distillation_loss
 from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot, fastest_type
@@ -42,7 +42,9 @@ class DeviceDistilOptions(StudentOptions):
         1, "search depth of the teacher in its labels and its games, in moves", minimum=1, maximum=2
     )
     warm_up_moves: int = option(
-        8_000, "maximum moves of the teacher in each game before the run, so that games reach all stages"
+        8_000,
+        "the teacher plays a random number of moves below this in each game before the run, so that all "
+        "stages of a game occur",
     )
 
 
@@ -84,7 +86,7 @@ class DeviceDistillation(StudentRun):
             pool.warm_up(self._tables, self.options.warm_up_moves)
 
     def learn(self, updates: int = 50) -> StudentProgress:
-        """Make `updates` updates, or fewer at the end of the run. Waits for the device once.
+        """Make `updates` updates, or fewer at the end of the run. Waits for the GPU once.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -109,27 +111,27 @@ class DeviceDistillation(StudentRun):
         moves_in_view = self._moves[symmetries]
         # Turn the moves of each view back to moves on the board.
         logits = self.network(self._one_hot(views)).gather(1, moves_in_view)
-        loss = divergence(logits, values, self.options.temperature)
+        loss = distillation_loss(logits, values, self.options.temperature)
         self._step(loss, len(boards))
 
         teacher_moves = values.argmax(dim=1)
         student_moves = logits.detach().masked_fill(~legal, -torch.inf).argmax(dim=1)
         own = values[len(boards) // 2 :]
-        lost = own.amax(dim=1) - own.gather(1, student_moves[len(boards) // 2 :, None])[:, 0]
+        regret = own.amax(dim=1) - own.gather(1, student_moves[len(boards) // 2 :, None])[:, 0]
         ended = pool.advance(teacher_moves, student_moves)
         agreement = (teacher_moves == student_moves).float().mean()
-        return torch.stack([loss.detach(), agreement, lost.mean(), ended.float()])
+        return torch.stack([loss.detach(), agreement, regret.mean(), ended.float()])
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs."""
         return {**super().state(), "pools": [pool.state() for pool in self.pools], "turn": self._turn}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, which may come from another device, see `StudentRun.restore`."""
+        """Continue from `state`, which may come from another device. See `StudentRun.restore`."""
         require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
         self._turn = state["turn"]
-        # The run must not repeat the spawns of its beginning.
+        # The resumed run must not repeat the new tiles of its beginning.
         reseed(self._generator, self.options.seed, self.positions)

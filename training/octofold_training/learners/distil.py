@@ -1,9 +1,10 @@
 """Distillation: a policy network learns the teacher's preferences among the four moves.
 
-The target of a position is softmax(q / temperature) over the teacher's action values q, which are reward plus
-afterstate value. So a move nearly as good as the best one costs little. These are the soft targets of Hinton,
-Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015. The network sees each position under a
-random symmetry. One forward pass gives both the student's moves in the pool and its loss.
+The soft label of a position is softmax(q / temperature), where q are the teacher's action values: reward plus
+afterstate value. So the student loses little by a move that is nearly as good as the best one. Soft labels
+come from Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015. The network sees
+each position under a random symmetry. One forward pass gives both the loss and the student's moves in its own
+games.
 
 The games and the teacher stay on the CPU. The network may be on another device.
 """
@@ -24,7 +25,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
 from torch import Tensor, nn
 
-from octofold_training.games.positions import PositionPool
+from octofold_training.games.position_pool import PositionPool
 from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import ILLEGAL
@@ -50,7 +51,9 @@ class DistilOptions(StudentOptions):
         300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
     )
     deep_share: float = option(
-        0.0, "share of the positions that the teacher evaluates two moves deep", maximum=1
+        0.0,
+        "share of the positions that the teacher searches two moves deep; the others: one move deep",
+        maximum=1,
     )
 
 
@@ -101,7 +104,7 @@ class Distillation(StudentRun):
         of the student's games that ended.
         """
         boards = self.pool.batch()
-        values = self._labels(boards)
+        values = self._teacher_values(boards)
         symmetries = self._random.integers(0, 8, len(boards))
         views = np.take_along_axis(unpack(boards), CELLS[symmetries], axis=1)
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
@@ -109,7 +112,7 @@ class Distillation(StudentRun):
         one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
         # Turn the moves of each view back to moves on the board.
         logits = self.network(one_hot).cpu().gather(1, moves_in_view)
-        loss = divergence(logits, torch.from_numpy(values), self.options.temperature)
+        loss = distillation_loss(logits, torch.from_numpy(values), self.options.temperature)
         self._step(loss, len(boards))
 
         teacher_moves = values.argmax(axis=1).astype(np.int8)
@@ -121,8 +124,8 @@ class Distillation(StudentRun):
         agreement = float((teacher_moves == student_moves).mean())
         return loss.item(), agreement, float(regret.mean()), int(ended[own].sum())
 
-    def _labels(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return the teacher's values of the moves `[B, 4]`, `-inf` if illegal."""
+    def _teacher_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return the teacher's values `[B, 4]` of the moves on boards `[B]`, `-inf` if illegal."""
         values = self._teacher.action_values(boards)
         if self.options.deep_share:
             deep = self._random.random(len(boards)) < self.options.deep_share
@@ -137,7 +140,7 @@ class Distillation(StudentRun):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `StudentRun.restore`.
 
-        The batch size may differ from the state's if the total number of games is the same.
+        The batch size may differ from that of `state` if the total number of games is the same.
         """
         super().restore(state)
         games = {name: part.numpy().view(np.uint64) for name, part in state["games"].items()}
@@ -147,21 +150,18 @@ class Distillation(StudentRun):
         self.pool.restore(games)
 
 
-def divergence(logits: Tensor, values: Tensor, temperature: float) -> Tensor:
-    """Return the mean divergence of a policy from the teacher's preferences, in nats.
+def distillation_loss(logits: Tensor, values: Tensor, temperature: float) -> Tensor:
+    """Return the mean Kullback-Leibler divergence of a policy from the teacher's soft labels, in nats.
 
-    Both cover only the legal moves. The player knows these moves, so the network need not learn them.
+    Illegal moves have the probability 0 in both. Players mask these moves, so the network need not learn
+    which moves are legal.
 
     Args:
         logits: the logits of the policy, `[B, 4]`.
         values: the teacher's values in points, `[B, 4]`, `-inf` if illegal.
-        temperature: the temperature of the teacher's preferences, in points.
+        temperature: the temperature of the soft labels, in points.
     """
-    targets = torch.softmax(values / temperature, dim=1)
+    soft_labels = torch.softmax(values / temperature, dim=1)
     logits = logits.masked_fill(values.isinf(), ILLEGAL)
-    return nn.functional.cross_entropy(logits, targets) - _entropy(targets)
-
-
-def _entropy(targets: Tensor) -> Tensor:
-    """Return the mean entropy `[]` of the rows, in nats. It is the cross-entropy of a perfect fit."""
-    return -torch.xlogy(targets, targets).sum(dim=1).mean()
+    entropy = -torch.xlogy(soft_labels, soft_labels).sum(dim=1).mean()
+    return nn.functional.cross_entropy(logits, soft_labels) - entropy

@@ -15,20 +15,20 @@ from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, sli
 from octofold_game.compiling import njit
 from octofold_players.ntuple.network import best_move, fetch, stage_of
 
-_LONGEST_EPISODE = 1 << 17  # maximum moves; a game that reaches 65536 takes about 60,000
+_LONGEST_EPISODE = 1 << 17  # maximum moves of an episode; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
-_KEPT = 1024  # number of remembered boards per late stage
+_BOARDS_PER_STAGE = 1024  # the latest boards at which games entered a late stage
 _TRACE_DECAY = np.float32(0.5)
-"""Lambda: the weight of the rest of the episode in a target."""
+"""The lambda of TD(lambda): the weight of the rest of the episode in a target."""
 _SHORTEST_RESTART = 10  # minimum moves of an episode that is restarted from its middle
 _U = np.uint64
 
 
 class Learning(NamedTuple):
-    """Options of play and learning, from the fields of `NTupleOptions`."""
+    """The options that the compiled functions need. The shares are explained in `NTupleOptions`."""
 
-    rates: np.float32
-    """Factor of all learning rates."""
+    rate_factor: np.float32
+    """Factor of all learning rates: 1 until the cool-down, then less."""
     late_share: float
     guided_share: float
 
@@ -45,11 +45,11 @@ class Buffers(NamedTuple):
     rewards: NDArray[np.float32]
     """[L]: the rewards of an episode."""
     late_starts: NDArray[np.uint64]
-    """[S, K]: the latest boards with which games entered each stage."""
+    """[S, K]: for each stage, the latest K boards at which games entered it."""
     late_counts: NDArray[np.uint64]
-    """[S]: number of games that entered each stage."""
+    """[S]: for each stage, the number of games that entered it."""
     counts: NDArray[np.int64]
-    """[5]: number of episodes, whole games and moves, sum of the whole games' scores, best score."""
+    """[5]: numbers of episodes, whole games and moves, then sum and maximum of the whole games' scores."""
 
     @classmethod
     def empty(cls) -> Buffers:
@@ -59,30 +59,34 @@ class Buffers(NamedTuple):
             np.empty(_LONGEST_EPISODE, np.uint64),
             np.empty(_LONGEST_EPISODE, np.uint64),
             np.empty(_LONGEST_EPISODE, np.float32),
-            np.empty((_MOST_STAGES, _KEPT), np.uint64),
+            np.empty((_MOST_STAGES, _BOARDS_PER_STAGE), np.uint64),
             np.zeros(_MOST_STAGES, np.uint64),
             np.zeros(5, np.int64),
         )
 
 
 @njit(cache=True, nogil=True)
-def learn(entries, layout, how, moves, stop, buffers):
-    """Play games, restart each from its middle, and learn, until `moves` moves are made or `stop` is set."""
+def learn(entries, layout, options, moves, stop, buffers):
+    """Play games, restart each game from its middle, and learn from all episodes.
+
+    Returns when `moves` moves are made or `stop` is set. `Learning` describes the `options`.
+    """
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    late = guided = np.float64(0)  # sums of the shares of late and guided games; at 1, such a game is due
-    turn = 0  # late games begin in the late stages in rotation
+    # Every game adds the share of late games to `late`, and every late game the share of guided ones to
+    # `guided`. When a sum reaches 1, a late or guided game is due. Late games begin in each stage in turn.
+    late = guided = np.float64(0)
+    turn = 0
     while counts[2] < moves and not stop[0]:
-        # A stage may be dropped although the buffers still have its boards.
-        late += how.late_share * (len(layout.stages) > 0 and buffers.late_counts[1] > 0)
+        late += options.late_share * (buffers.late_counts[1] > 0)
         from_start = late < 1
         guide = False
         if from_start:
             board = new_game(random)
         else:
             late -= 1
-            guided += how.guided_share
+            guided += options.guided_share
             guide = guided >= 1
             guided -= guide
             turn = turn % len(layout.stages) + 1
@@ -93,7 +97,7 @@ def learn(entries, layout, how, moves, stop, buffers):
                 buffers.afterstates[:length],
                 buffers.rewards,
                 last,
-                how.rates,
+                options.rate_factor,
                 entries,
                 layout,
                 indices,
@@ -113,17 +117,17 @@ def learn(entries, layout, how, moves, stop, buffers):
 
 @njit(cache=True, nogil=True)
 def _late_board(stage, buffers):
-    """Return one of the latest boards with which games entered a stage."""
-    kept = min(buffers.late_counts[stage], _U(_KEPT))
+    """Return one of the latest boards at which games entered a stage."""
+    kept = min(buffers.late_counts[stage], _U(_BOARDS_PER_STAGE))
     return buffers.late_starts[stage, next_random(buffers.random) % kept]
 
 
 @njit(cache=True, nogil=True)
 def _play(board, guide, values, layout, buffers, indices):
-    """Play from `board` to the end, and remember the boards with which the game entered a late stage.
+    """Play from `board` to the end, and remember the boards at which the game entered a late stage.
 
-    Returns the number of moves, the score, and the reward of a last move that makes too large a tile. The
-    afterstate of that move has no value to learn.
+    Returns the number of moves, the score, and the reward of a last move that makes a tile above 32768, or 0.
+    The number does not include this last move. Its afterstate does not fit into a board and has no value.
     """
     length = 0
     score = 0
@@ -149,17 +153,17 @@ def _play(board, guide, values, layout, buffers, indices):
         reached = stage_of(board, layout.stages)
         if reached > stage:
             stage = reached
-            buffers.late_starts[stage, buffers.late_counts[stage] % _U(_KEPT)] = board
+            buffers.late_starts[stage, buffers.late_counts[stage] % _U(_BOARDS_PER_STAGE)] = board
             buffers.late_counts[stage] += _U(1)
     return length, score, last
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices, own_rates):
+def _learn_backwards(afterstates, rewards, last, rate_factor, entries, layout, indices, own_rates):
     """Update the values of an episode's afterstates, from the last to the first.
 
-    Two rows of `indices` alternate: while one is used, the other is prefetched. `last` is the reward of a
-    final move whose tile is too large for a board, or 0.
+    Two rows of `indices` alternate: an update uses the entries of one row, while those of the other are
+    prefetched. `last` is the reward of a final move that makes a tile above 32768, or 0.
     """
     values = entries[:, 0]
     target = np.float32(last)
@@ -170,16 +174,16 @@ def _learn_backwards(afterstates, rewards, last, rates, entries, layout, indices
         if step > 0:
             ahead = step - 1
             fetch(afterstates[ahead], values, layout, indices[ahead & 1])
-        value = _update(entries, indices[step & 1], target, rates, own_rates)
+        value = _coherence_update(entries, indices[step & 1], target, rate_factor, own_rates)
         target = rewards[step] + (1 - _TRACE_DECAY) * value + _TRACE_DECAY * target
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _update(entries, indices, target, rates, own_rates):
-    """Move the value of the afterstate at `indices` toward `target` and return it.
+def _coherence_update(entries, indices, target, rate_factor, own_rates):
+    """Move the value of an afterstate toward `target`, by temporal coherence, and return the new value.
 
-    `own_rates` `[T * 8] float32` is a work buffer. The tables are not written between the reads, so that the
-    divisions overlap.
+    `indices` are the afterstate's entries. `own_rates` `[T * 8] float32` is a work buffer for their learning
+    rates. All entries are read before one is written, so that the processor overlaps the divisions.
     """
     value = np.float32(0)
     for place, index in enumerate(indices):
@@ -188,7 +192,7 @@ def _update(entries, indices, target, rates, own_rates):
         own_rates[place] = abs(entries[index, 1]) / sizes if sizes > 0 else np.float32(1)
     error = target - value
     size = abs(error)
-    share = rates * error / np.float32(len(indices))
+    share = rate_factor * error / np.float32(len(indices))
     for place, index in enumerate(indices):
         change = own_rates[place] * share
         entries[index, 0] += change
@@ -202,8 +206,8 @@ def _update(entries, indices, target, rates, own_rates):
 def downgraded(board, exponent):
     """Halve large tiles of a packed board until all are below `exponent`, as far as possible.
 
-    The largest tile and the tiles that follow it without a gap are halved together, so that different tiles
-    stay different and keep their order. If this chain goes down to a 4, no tile is halved.
+    The largest tile and the tiles that follow it without a gap in size are halved together, so that different
+    tiles stay different and keep their order. If the tiles without a gap go down to a 4, no tile is halved.
     """
     while True:
         held = 0
@@ -226,7 +230,10 @@ def downgraded(board, exponent):
 
 @njit(cache=True, nogil=True)
 def guided_move(board, values, layout, indices):
-    """Return the best move of the board downgraded to the first stage, or `best_move` if that is illegal."""
+    """Return the best move for the board downgraded to the first stage.
+
+    If this move is illegal on the board itself, return the best move for the board itself.
+    """
     move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, indices)
     if move >= 0:
         afterstate, reward = slide(board, move)

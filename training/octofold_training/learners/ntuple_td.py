@@ -8,9 +8,9 @@ G1 is the target of s1', and l is lambda. Every table entry has its own rate |E|
 its errors and A the sum of their absolute values (temporal coherence; Beal and Smith 1999, for 2048
 Jaskowski, "Mastering 2048 with Delayed Temporal Coherence Learning", 2016).
 
-The next episode restarts from the middle of the last one until the rest is short, so that late positions are
-seen often (Matsuzaki, "Developing 2048 Player with Backward Temporal Coherence Learning and Restart", ACG
-2017).
+The next episode restarts from the middle of the last one, until fewer than ten moves are left, so that late
+positions are frequent (Matsuzaki, "Developing 2048 Player with Backward Temporal Coherence Learning and
+Restart", ACG 2017).
 
 If late boards have their own tables, a share of the games begins with a board at which an earlier game
 reached a late stage (carousel shaping, also in Jaskowski's article). A share of these games is guided: moves
@@ -51,33 +51,35 @@ from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.folder import History, exclusive_folder
 from octofold_training.run.progress import notice
-from octofold_training.run.training_run import cooling
+from octofold_training.run.training_run import cool_down_factor
 
 _CURVES = Curves({"recent_average": "Average score of the training games"})
-SAVE_SECONDS = 300.0  # time between saves: writing the large tables takes long
-_STARTED = np.array([15_000, 300_000], np.float32)
-"""Initial sums of errors and of their absolute values for entries from another network. The rate is 0.05."""
-_NEVER = 1e30
+SAVE_SECONDS = 300.0  # seconds of learning between saves: the large tables take long to write
+_INITIAL_SUMS = np.array([15_000, 300_000], np.float32)
+"""Sum of errors and sum of absolute errors of an entry from another network. Its first rate is 0.05."""
+_FROZEN_SUM = 1e30
 """Sum of absolute errors of a frozen entry, which makes its rate 0."""
-_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits, so that its rates can change quickly
+_INHERITED = 1e-3  # share of the error sums that a new stage inherits, so that its rates can change quickly
 
 
 @dataclass(frozen=True)
 class NTupleOptions:
     """Options of a training run."""
 
-    start: str = option("", "path of the network with the initial values of every stage; none: zeros")
+    start: str = option("", "folder of an n-tuple network with the initial values; empty: all values are 0")
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in ascending order")
     first_tuples: int = option(
-        4, "number of tuples that learn alone at first, since fewer tuples learn faster", minimum=1
+        4, "number of tuples that learn alone at first, because fewer tuples learn faster", minimum=1
     )
-    first_moves: float = option(0.0, "moves to learn from before the remaining tuples join")
+    first_moves: float = option(
+        0.0, "number of moves that the first tuples learn from before the other tuples join"
+    )
     stages: tuple[int, ...] = option(
-        (), "descending exponents of tiles; boards with these tiles have their own tables"
+        (), "exponents of large tiles, descending; boards that contain them have their own tables"
     )
-    stage_moves: float = option(0.0, "moves to learn from before late stages get their own tables")
+    stage_moves: float = option(0.0, "number of moves before late stages get their own tables")
     prune_moves: float = option(
-        0.0, "moves after which all but the most important entries become 0; 0: never"
+        0.0, "number of moves after which all but the most important entries become 0; 0: never"
     )
     prune_megabytes: float = option(19.0, "size of the compact tables of the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
@@ -85,9 +87,11 @@ class NTupleOptions:
     guided_share: float = option(
         0.0, "share of the late games that are guided: played as if tiles were smaller", maximum=1
     )
-    cool_down: float = option(0.0, "last share of the run, in which all learning rates fall to 0", maximum=1)
+    cool_down: float = option(
+        0.0, "share of the run, at its end, during which all learning rates fall to 0", maximum=1
+    )
     threads: int = option(2, "number of threads that play and learn", minimum=1)
-    seed: int = option(1, "seed of the spawns")
+    seed: int = option(1, "seed of the new tiles")
 
     def __post_init__(self) -> None:
         check_tuples(self.tuples)
@@ -120,9 +124,9 @@ class NTupleOptions:
             if matters and due >= self.moves
         ]
 
-    def rates(self, moves: float) -> float:
+    def rate_factor(self, moves: float) -> float:
         """Return the factor of all learning rates after `moves` moves: 1 until the cool-down, then less."""
-        return cooling(moves, self.moves, self.cool_down)
+        return cool_down_factor(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:
         """Return the number of moves at which the tuples, stages or rates change next, or the run ends.
@@ -136,7 +140,7 @@ class NTupleOptions:
 
 @dataclass(frozen=True)
 class NTupleProgress:
-    """The progress since the last report. Scores include only games that were played from the first move."""
+    """The progress since the last report. Only games that were played from the first move have scores."""
 
     episodes: int
     games: int
@@ -144,10 +148,10 @@ class NTupleProgress:
     moves: int
     seconds: float
     recent_average: float | None
-    """Average score of the games from the first move, or None without games."""
+    """Average score of the games that were played from the first move, or None without such games."""
     best: int
     positions: int
-    """Number of moves of the whole run."""
+    """Number of moves of the whole run so far."""
 
 
 class _Counts(msgspec.Struct):
@@ -161,7 +165,7 @@ class _Counts(msgspec.Struct):
 
 
 class NTupleLearner:
-    """A learner: the tables, their learning state and the games of each thread."""
+    """The n-tuple network of a run, the error sums of its entries, and the threads that play and learn."""
 
     def __init__(self, options: NTupleOptions) -> None:
         self.options = options
@@ -176,12 +180,12 @@ class NTupleLearner:
         self.pruned = False
 
     def start(self, path: Path) -> None:
-        """Copy the values of a network. A network with one stage gives its values to every stage.
+        """Copy the initial values from a network. If it has one stage, every stage gets the same values.
 
         An entry with the value 0 counts as untrained.
 
         Raises:
-            TrainingError: the network has other tuples or stages.
+            TrainingError: the network has other tuples or stages than the run.
             TableFileError: the network cannot be read.
         """
         known, network = NTupleNetwork.load(path), self.network
@@ -193,7 +197,7 @@ class NTupleLearner:
         values = known.values.reshape(len(known.stages) + 1, -1)
         entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
         entries[:, :, 0] = values
-        entries[:, :, 1:] = (values != 0)[:, :, None] * _STARTED
+        entries[:, :, 1:] = (values != 0)[:, :, None] * _INITIAL_SUMS
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
@@ -206,9 +210,13 @@ class NTupleLearner:
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
-            raise TrainingError(f"{folder}: has tuples {saved.tuples}, but the recipe has {options.tuples}")
+            raise TrainingError(
+                f"{folder}: the run has tuples {saved.tuples}, but the recipe has {options.tuples}"
+            )
         if options.stages[: len(saved.stages)] != saved.stages:
-            raise TrainingError(f"{folder}: has stages {saved.stages}, but the recipe has {options.stages}")
+            raise TrainingError(
+                f"{folder}: the run has stages {saved.stages}, but the recipe has {options.stages}"
+            )
         learner = cls(options)
         entries = np.empty((len(saved.values), 3), np.float32)
         entries[:, 0] = saved.values
@@ -227,11 +235,11 @@ class NTupleLearner:
         learner.pruned = state.pruned
         if state.seed != options.seed:
             raise TrainingError(
-                f"{folder}: trained with seed {state.seed}, the recipe has seed {options.seed}; name another "
+                f"{folder}: the run has seed {state.seed}, but the recipe has {options.seed}; name another "
                 "--state to begin another run"
             )
         for thread in learner._threads:
-            thread.reseed(learner.moves)  # the run must not repeat the spawns of its start
+            thread.reseed(learner.moves)  # the resumed run must not repeat its first tiles
         return learner
 
     def _set_tables(
@@ -248,9 +256,9 @@ class NTupleLearner:
     def grow(self) -> None:
         """Add the tuples and stages that are due and that the run lacks. Never removes any.
 
-        New tuples start at 0, so that no value changes at first. The tables of a new stage start with those
-        of the stage before, read as if each tile that leads to it were half as large: the value of an 8192 is
-        the best guess at the value of a first 16384.
+        New tuples start with values of 0, so that no board changes its value. In a new stage, a board starts
+        with the value that it has in the previous stage if the tile that begins the new stage is halved. The
+        value of an 8192 is the best guess at the value of the first 16384.
         """
         before = self.network
         due_tuples, due_stages = self.options.shape(self.moves)
@@ -268,15 +276,16 @@ class NTupleLearner:
             for axis in range(1, entries.ndim - 1):
                 entries = entries.take(read, axis)
             grown[stage] = entries.reshape(-1, 3)
-            grown[stage, :, 1:] *= _REMEMBERED
+            grown[stage, :, 1:] *= _INHERITED
         self._set_tables(
             tuples, stages, grown.reshape(-1, 3)
         )  # assigned last, so that an interruption changes nothing
 
     def prune(self) -> None:
-        """Once pruning is due, keep the entries that `octofold-export` would keep. All others become 0.
+        """If pruning is due, set all entries to 0 that `octofold-export` would not keep in its compact form.
 
-        The kept entries go on learning and compensate for the pruned ones, so compaction then loses little.
+        The kept entries go on learning and compensate for the pruned ones. So the compact form of the trained
+        network is nearly as strong.
 
         Raises:
             TrainingError: `prune_megabytes` is too small for any entry.
@@ -290,14 +299,14 @@ class NTupleLearner:
             raise TrainingError(str(error)) from error
         others = np.ones(len(self._entries), np.bool_)
         others[kept] = False
-        self._entries[others] = (0, 0, _NEVER)
+        self._entries[others] = (0, 0, _FROZEN_SUM)
         self.pruned = True
 
     def save(self, folder: Path) -> None:
-        """Write everything that `resume` needs. An interrupted save leaves the previous one readable.
+        """Write everything that `resume` needs. After an interrupted save, the previous save is readable.
 
-        All files are written completely before the first one replaces its old version. Only a kill during the
-        replacements leaves files of two saves.
+        The new files replace the old ones after all new files are complete. Only a kill at this last moment
+        leaves files of two saves.
         """
         folder.mkdir(parents=True, exist_ok=True)
         state = {
@@ -307,7 +316,7 @@ class NTupleLearner:
             "seed": self.options.seed,
             "pruned": self.pruned,
         }
-        # If the disk is full, no file changes.
+        # If the disk is full while the new files are written, no old file has changed.
         with (
             whole_file(folder / "learner.json") as described,
             whole_file(folder / "coherence.npy") as partial,
@@ -327,11 +336,11 @@ class NTupleLearner:
                     learning = [pool.submit(self._run, thread, share) for thread in self._threads]
                     wait(learning)
                 finally:
-                    self._stop[0] = True  # after Ctrl-C, the threads finish and count their episodes
+                    self._stop[0] = True  # after Ctrl-C, the threads finish their episodes and count them
         finally:
             progress = self._count(time.perf_counter() - start)
         for each in learning:
-            each.result()  # raises the thread's exception
+            each.result()  # raises the exception of a failed thread
         return progress
 
     def _count(self, seconds: float) -> NTupleProgress:
@@ -345,13 +354,13 @@ class NTupleLearner:
 
     def _run(self, thread: _Thread, moves: int) -> None:
         options = self.options
-        how = Learning(
-            np.float32(options.rates(self.moves)),
+        of_thread = Learning(
+            np.float32(options.rate_factor(self.moves)),
             options.late_share,
             options.guided_share,
         )
         with thread.learning:
-            learn(self._entries, self.network.layout, how, moves, self._stop, thread.buffers)
+            learn(self._entries, self.network.layout, of_thread, moves, self._stop, thread.buffers)
 
 
 class _Thread:
@@ -366,7 +375,7 @@ class _Thread:
     def take_counts(self) -> NDArray[np.int64]:
         """Wait until the thread has stopped, and return its counts since the last call.
 
-        The wait is needed because a pool does not wait for a thread that Ctrl-C interrupted at its start.
+        A thread pool does not wait for a thread that was just starting when Ctrl-C came.
         """
         with self.learning:
             counts = self.buffers.counts.copy()
@@ -384,13 +393,13 @@ def train(
     report: Callable[[NTupleLearner, NTupleProgress], None],
     minutes: float = math.inf,
 ) -> NTupleLearner:
-    """Train until the whole run has `options.moves` moves, or for `minutes`. Resume the run in `folder`.
+    """Train until the whole run has `options.moves` moves, or for `minutes`. Resume a run in `folder`.
 
-    `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
-    about every ten seconds. After Ctrl-C, the run is saved and the exception is raised again.
+    The history is written to `folder` as JSON lines, and the learning curve as `curves.png`. `report` is
+    called about every ten seconds. After Ctrl-C, the run is saved and the exception is raised again.
 
     Raises:
-        TrainingError: another process is training in `folder`, or it contains another network.
+        TrainingError: another process is training in `folder`, or `folder` contains a network of another run.
     """
     with exclusive_folder(folder):
         return _train(options, folder, report, minutes)
@@ -436,8 +445,8 @@ def _train(
 def _save(learner: NTupleLearner, history: History, folder: Path) -> None:
     if not np.isfinite(learner.network.values).all():
         raise TrainingError(
-            f"the values are no longer finite numbers at {learner.moves:,} moves; {folder} keeps what was "
-            "saved before"
+            f"the values are no longer finite numbers after {learner.moves:,} moves; {folder} keeps the "
+            "previous save"
         )
     learner.save(folder)
     draw_curves(history.reports, folder / "curves.png", _CURVES)

@@ -1,7 +1,7 @@
 """The base class of runs that learn from a teacher: the student, its optimizer and its learning rate.
 
-The learning rate rises, stays constant, and falls only in the last part of the run. Before the fall, a run
-can be extended without loss, and its averaged weights are close to the weights after a fall.
+The learning rate rises, stays constant, and falls only in the last part of the run. Until it falls, a run
+can be extended without loss, and the averaged weights are nearly as good as after a fall.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from octofold_training.networks.architectures import (
 )
 from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
-from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cooling
+from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # number of exponents in a teacher's games
 _WEIGHT_DECAY = 0.01
@@ -38,14 +38,16 @@ class StudentOptions:
 
     start: str = option(
         "",
-        "folder of a checkpoint of the same network, from which a new run starts; none: random weights",
+        "folder of the checkpoint that a new run starts from, with the same [network]; empty: random weights",
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts", minimum=1
     )
     batch_size: int = option(1024, "positions per update", minimum=2)
     slices: int = option(
-        4, "number of batches filled in rotation, so that consecutive batches share no game", minimum=1
+        4,
+        "number of groups of games; batches come from them in turn, so that successive batches share no game",
+        minimum=1,
     )
     learning_rate: float = option(2e-3, "peak learning rate, reached after the warm-up")
     warm_up: float = option(
@@ -54,7 +56,9 @@ class StudentOptions:
         minimum=1,
         fits_run=True,
     )
-    cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
+    cool_down: float = option(
+        0.3, "share of the run, at its end, during which the learning rate falls to 0", maximum=1
+    )
     muon: bool = option(False, "use Muon instead of AdamW for convolutions between hidden layers")
     averaged: float = option(
         2e6,
@@ -88,7 +92,7 @@ class HiddenMuon:
     layer's size. They are cheap beside a convolution, which uses its weights on many cells of every board.
     For a dense layer in batches of a thousand, they would take about as long as the gradients.
 
-    The steps are as long as those of AdamW, so that both optimizers use the same learning rate and weight
+    The steps are as long as those of AdamW, so that both optimizers can use the same learning rate and weight
     decay (Liu and others, "Muon is Scalable for LLM Training", 2025).
     """
 
@@ -108,7 +112,7 @@ class HiddenMuon:
         )
 
     def step(self, learning_rate: float) -> None:
-        """Update the weights and clear their gradients, so that the other optimizer ignores these weights."""
+        """Update the weights and clear their gradients, so that AdamW does not update them, too."""
         for weight, matrix in zip(self._weights, self._matrices, strict=True):
             assert weight.grad is not None
             matrix.grad, weight.grad = weight.grad.flatten(1), None
@@ -173,12 +177,12 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method and its starting point, for the checkpoint."""
+        """The training method, the teacher and the initial weights, for the checkpoint."""
         started = {"start": self._start} if self._start else {}
         return {"method": self.origin_method, "teacher_sha256": self._teacher.sha256, **started}
 
     def warm_up(self) -> None:
-        """Load the weights of the checkpoint that the option `start` names, if any.
+        """Load the initial weights from the checkpoint that the option `start` names, if it names one.
 
         Raises:
             CheckpointError: the checkpoint cannot be read.
@@ -198,10 +202,10 @@ class StudentRun(TrainingRun[StudentProgress]):
         return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the next update: a linear rise, a constant rate, a linear fall to 0."""
+        """Return the learning rate of the next update: it rises linearly, stays, and falls linearly to 0."""
         options = self.options
         risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
-        rate = risen * cooling(self.positions, options.positions, options.cool_down)
+        rate = risen * cool_down_factor(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
     def _step(self, loss: Tensor, positions: int) -> None:
@@ -216,7 +220,7 @@ class StudentRun(TrainingRun[StudentProgress]):
     def _progress(
         self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
     ) -> StudentProgress:
-        """Return the report on `updates` updates. The last four arguments are means over these updates.
+        """Return the report on `updates` updates. The other arguments are means over these updates.
 
         `games` is the number of the student's games that ended.
 
@@ -236,5 +240,5 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self._start = state["start"]
-        if self._muon and "muon" in state:  # missing if the run used AdamW alone until this state
+        if self._muon and "muon" in state:  # missing if the saved run used AdamW alone
             self._muon.restore(state["muon"])

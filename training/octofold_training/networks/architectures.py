@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 GROUP = "octofold.networks"
-"""The entry-point group of kinds of networks. The name of an entry point is the kind, its class's tag."""
+"""The entry-point group of kinds of networks. The name of an entry point is the kind."""
 
 Architecture = dict[str, Any]
 """The fields of a `NetworkArchitecture`, and its `kind`."""
@@ -31,7 +31,7 @@ Layers = Annotated[int, msgspec.Meta(ge=1, le=64, description="number of convolu
 Channels = Annotated[int, msgspec.Meta(ge=1, le=4096, description="channels of every convolution")]
 DenseSizes = Annotated[
     list[Annotated[int, msgspec.Meta(ge=1, le=8192)]],
-    msgspec.Meta(max_length=8, description="units of each dense layer before the last"),
+    msgspec.Meta(max_length=8, description="number of units of each hidden dense layer"),
 ]
 
 
@@ -42,7 +42,7 @@ class ArchitectureError(TrainingError):
 class NetworkArchitecture(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """The architecture of a network. A subclass has the sizes of one kind of network; its tag is the kind."""
+    """The architecture of a network. Each kind has a subclass: its fields are sizes, its tag is the kind."""
 
     def build(self) -> nn.Module:
         """Return a network with fresh weights."""
@@ -54,7 +54,11 @@ class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
 
     exponents: Annotated[
         int,
-        msgspec.Meta(ge=1, le=18, description="number of distinguished exponents, one input plane each"),
+        msgspec.Meta(
+            ge=1,
+            le=18,
+            description="number of exponents that the network distinguishes, each with an input plane",
+        ),
     ]
     head: Annotated[
         Literal["policy", "value"],
@@ -116,7 +120,7 @@ def values_afterstates(architecture: Architecture) -> bool:
 
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
-    """Raise `TrainingError` unless weights of one architecture fit the other.
+    """Raise `TrainingError` if a network has another architecture than the recipe.
 
     The message begins with `place`.
     """
@@ -124,7 +128,8 @@ def require_architecture(of_recipe: Architecture, found: Architecture, place: st
     differing = sorted(key for key in found.keys() | of_recipe if found.get(key) != of_recipe.get(key))
     if differing:
         raise TrainingError(
-            f"{place}has {_values(found, differing)}, but the recipe has {_values(of_recipe, differing)}"
+            f"{place}the network has {_values(found, differing)}, but the recipe has "
+            f"{_values(of_recipe, differing)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Builds networks from architectures, and contains checks and properties of networks that learners need.
+"""Builds networks from architectures, and checks properties that learners need.
 
 A policy network turns a one-hot board into four logits. A value network turns an afterstate into one number.
 """
@@ -11,7 +11,7 @@ from octofold_training.networks.architectures import Architecture, ArchitectureE
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
 
 ILLEGAL = -1e9
-"""Logit or value of an illegal move. Its probability is 0. Unlike -inf, it gives 0 when multiplied by 0."""
+"""Logit of an illegal move, for a probability of 0. Unlike -inf, its product with 0 is 0 and not NaN."""
 
 
 def build(architecture: Architecture) -> nn.Module:

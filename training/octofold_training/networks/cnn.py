@@ -20,7 +20,7 @@ from octofold_training.networks.dense import initialize, parameters
 
 
 class _CornerConvolution(torch.autograd.Function):
-    """The function `relu(convolution + bias)` with its gradients. A cell is the upper left of its window."""
+    """The function `relu(convolution + bias)` with its gradients. Windows begin at their output's cell."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -57,7 +57,11 @@ class _CornerConvolution(torch.autograd.Function):
 
 
 def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
-    """Return the places of a window except its upper left, and the contiguous blocks that they connect."""
+    """Return `(place, (target, source))` for the places of a 2x2 window other than the upper left.
+
+    `target` and `source` index contiguous blocks of cells. The weight at `place` multiplies the cells of
+    `source` for the outputs of `target`.
+    """
     below = [((1, 0), (slice(0, 3), slice(1, 4)))]
     right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
     diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]
@@ -70,7 +74,7 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     `x` `[4, 4, N, C_in]` must be contiguous. `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
     `nn.Conv2d`, in any floating type. The arithmetic runs in the type of `x`.
     """
-    if torch.compiler.is_exporting():  # exporters support only ordinary operations
+    if torch.compiler.is_exporting():  # exporters do not support our own autograd function
         planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))
         return torch.relu(conv2d(planes, weight.to(x.dtype), bias.to(x.dtype))).permute(2, 3, 0, 1)
     if x.is_cuda:
@@ -84,8 +88,8 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def _on_gpu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Compute the convolution with cuDNN, which runs one large kernel.
 
-    A GPU's matrix units need multiples of eight channels. So `x` may have more channels than `weight` takes,
-    and the result is padded with channels of zeros.
+    A GPU's matrix units need multiples of eight channels. So the result is padded with channels of zeros, and
+    `x` may have such additional channels, too.
     """
     more = -len(bias) % 8
     weight = pad(weight, (0, 0, 0, 0, 0, x.shape[3] - weight.shape[1], 0, more))

@@ -1,4 +1,4 @@
-"""The dense layers of the networks. A ReLU follows each layer but the last, whose output is float32."""
+"""Dense layers. A ReLU follows each layer except the last, whose output is float32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def dense_layers(widths: Sequence[int]) -> nn.ModuleList:
 
 
 def through_dense(x: Tensor, layers: Iterable[nn.Module]) -> Tensor:
-    """Apply the layers: `[N, inputs]` to `[N, outputs] float32`. All but the last compute in `x`'s type."""
+    """Apply dense layers: `[N, inputs]` to `[N, outputs] float32`. Hidden layers have the type of `x`."""
     *hidden, (weight, bias) = parameters(layers)
     for hidden_weight, hidden_bias in hidden:
         x = torch.relu(linear(x, hidden_weight.to(x.dtype), hidden_bias.to(x.dtype)))

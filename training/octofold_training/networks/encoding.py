@@ -16,27 +16,27 @@ class OneHot:
         self._planes = torch.eye(exponents, dtype=dtype, device=device)
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Encode integers `[N, 16]` as `[N, exponents, 4, 4]`, a view of position-major memory."""
+        """Encode integers `[N, 16]` as planes `[N, exponents, 4, 4]`. Memory holds them cell by cell."""
         one_hot = self._planes[boards.long()]
         return one_hot.view(-1, 4, 4, self._planes.shape[0]).permute(0, 3, 1, 2)
 
 
 def fastest_type(device: torch.device | None = None) -> torch.dtype:
-    """Return the type that a device multiplies faster, bfloat16 or float32. Measures a CPU once."""
+    """Return the type that a device multiplies faster, bfloat16 or float32. A CPU is measured once."""
     return torch.bfloat16 if device is not None and device.type != "cpu" else _fastest_of_cpu()
 
 
 @cache
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
-        """Return the minimum of several measurements, or of two if the second exceeds `enough`."""
+        """Return the minimum time of eight products, or of two if the second takes longer than `enough`."""
         left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):
             start = time.perf_counter()
             torch.mm(left, right)
             times.append(time.perf_counter() - start)
-            if len(times) > 1 and times[-1] > enough:  # the first time includes initialization
+            if len(times) > 1 and times[-1] > enough:  # the first product includes initialization
                 break
         return min(times)
 

@@ -21,12 +21,12 @@ class Interface:
     reads: Reading = "one_hot"
     """`one_hot`: planes `[N, exponents, 4, 4]`. `log2`: exponents as numbers, 0 for an empty cell."""
     layout: Literal["channels_first", "flat", "plane"] = "channels_first"
-    """Shape of the input for `log2`: `flat` is `[N, 16]`, `plane` is `[N, 1, 4, 4]`."""
+    """Shape of the input: `flat` is `[N, 16]`, `plane` is `[N, 1, 4, 4]`. Planes are `channels_first`."""
     answers: Literal["policy_logits", "action_values"] = "policy_logits"
     actions: tuple[str, str, str, str] = ("up", "right", "down", "left")
     """The moves in the order of the four outputs."""
     output: str | None = None
-    """Name of the output with the moves; None if there is only one output."""
+    """Name of the output with the logits or values of the moves; None if it is the only output."""
 
     @property
     def columns(self) -> tuple[int, ...]:

@@ -1,10 +1,11 @@
 """A network whose first layer looks up the features of four cells in tables, without multiplications.
 
 A feature belongs to a line (row or column) or a 2x2 square. Each of the six pairs of its cells selects a
-table entry by its two exponents, and the feature is the ReLU of the sum of these entries. A filter over
-one-hot cells adds a term for each single cell. A table also knows what two cells mean together: they merge,
-or they are in order. Only the dense layers multiply. They come after the lookup and see the whole board. The
-idea comes from n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
+table entry by its two exponents, and the feature is the ReLU of the sum of these entries. A convolution over
+one-hot cells has a separate term for each cell. An entry for a pair also captures how two cells belong
+together: that they merge, or that they are in order. Only the dense layers multiply. They come after the
+lookup and see the whole board. The idea comes from n-tuple networks (Szubert and Jaskowski, CIG 2014), which
+add up the entries of all features.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ PATTERNS: dict[Pattern, NDArray[np.int_]] = {
     "lines": np.concatenate([_CELLS, _CELLS.T]),
     "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
 }
-"""The cells `[places, 4]` of each place of a pattern. All places of a pattern share its tables."""
+"""The four cells `[places, 4]` of each place of a pattern. All places of a pattern share one table."""
 
 PAIRS = tuple(combinations(range(4), 2))
-"""The pairs of a pattern's four cells, in the order of their tables."""
+"""The pairs of four cells, in the order of a table's rows."""
 
 
 class PairNetwork(nn.Module):
-    """A network that computes features of every place of the patterns, followed by dense layers.
+    """A network that computes features for every place of its patterns, followed by dense layers.
 
     `tables` has one table `[6 * exponents**2, features]` per pattern. The row of pair `p` with exponents `a`
     and `b` is `(p * exponents + a) * exponents + b`. The input of the dense layers is ordered by pattern,
@@ -55,7 +56,7 @@ class PairNetwork(nn.Module):
         super().__init__()
         self.patterns = tuple(patterns)
         self.exponents = exponents
-        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance after the ReLU
+        spread = (2 / len(PAIRS)) ** 0.5  # so that the variance stays the same after the ReLU
         self.tables = nn.ParameterList(
             torch.randn(len(PAIRS) * exponents**2, features) * spread for _ in patterns
         )
@@ -67,7 +68,10 @@ class PairNetwork(nn.Module):
         self.register_buffer("first_rows", torch.arange(len(PAIRS)) * exponents**2, persistent=False)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. Hidden layers keep their type."""
+        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`.
+
+        Hidden layers compute in the type of `one_hot`.
+        """
         exponents = one_hot.argmax(dim=1).flatten(1)
         found = []
         for pattern, table in zip(self.patterns, self.tables, strict=True):
@@ -80,12 +84,18 @@ class PairNetwork(nn.Module):
 
 
 def sums_by_lookup(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return sums `[M, features]` of the table's `rows` `[M, 6]` by lookup in float32, for a CPU."""
+    """Return sums `[M, features]` of six rows of a table. `rows` `[M, 6]` are their indices.
+
+    This is a lookup in float32, which suits a CPU.
+    """
     return embedding_bag(rows, table, mode="sum").to(dtype)
 
 
 def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the same sums by a matrix product in `dtype`, for a GPU: its gradients need no sorted rows."""
+    """Return the sums of `sums_by_lookup`, by a matrix product in `dtype`.
+
+    This suits a GPU, because the gradients of a lookup would need sorted rows.
+    """
     chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
     return chosen @ table.to(dtype)
 
@@ -94,11 +104,11 @@ class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs
     """The architecture of a `PairNetwork`."""
 
     patterns: Annotated[list[Pattern], msgspec.Meta(min_length=1, description="patterns of four cells")]
-    features: Annotated[Size, msgspec.Meta(description="number of features per pattern")]
+    features: Annotated[Size, msgspec.Meta(description="number of features of each place of a pattern")]
     dense: DenseSizes
 
     def __post_init__(self) -> None:
-        """Check the patterns. Raises `ValueError` if one is named twice."""
+        """Check the patterns. Raises `ValueError` if a pattern is named twice."""
         super().__post_init__()
         if len(set(self.patterns)) < len(self.patterns):
             raise ValueError(f"patterns must not repeat a pattern, got {self.patterns}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _POINTS = 400
 _SMOOTHED_OVER = 0.04
-"""Share of the reports over which the smooth curve averages, with weights that fall toward both ends."""
+"""The smooth curve averages over this share of the reports on each side. Farther reports weigh less."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
     """
     if not history:
         return
-    from matplotlib.figure import Figure  # imported here: it takes a second, and not every command draws
+    from matplotlib.figure import (
+        Figure,
+    )  # imported here because it takes a second and not every command draws
     from octofold_game.drawing.figures import save, styled
 
     with styled():

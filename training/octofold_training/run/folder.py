@@ -39,9 +39,9 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
 
 
 class History:
-    """The reports of a run, without those made after the state from which the run resumes.
+    """The reports of a run. If a run resumes from a state, later reports than this state are dropped.
 
-    `positions` is the number of positions of that state. Every report has a field `positions`.
+    `positions` is the number of positions of the state. Every report has a field `positions`, too.
     """
 
     def __init__(self, file: Path, positions: int, fields: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class History:
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
     def append(self, report: DataclassInstance) -> None:
-        """Append a report, which is a dataclass of numbers."""
+        """Append a report to the file. The report is a dataclass of numbers."""
         self.reports.append(asdict(report))
         with appending(self._file) as opened:
             opened.write(json.dumps(self.reports[-1]) + "\n")

@@ -40,7 +40,7 @@ networks that it learned from or started from."""
 
 
 class _Required(TypedDict):
-    """The fields of every stage."""
+    """The fields that every stage must have, with their types."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
     hours: float
@@ -81,7 +81,8 @@ def stages_so_far(
         seconds: the seconds of the whole run.
 
     Returns:
-        The earlier stages and the current one. If nothing changed, the current stage extends the last.
+        The earlier stages and the current one. If neither method nor options have changed since the last
+        stage, the current stage takes its place and includes it.
     """
     earlier = list(before)
     if earlier and _is_same(earlier[-1], {**origin, "options": dict(options)}):
@@ -109,7 +110,7 @@ def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Counts(msgspec.Struct):
-    """The progress of a run."""
+    """The numbers of a saved state, which are checked when it is loaded."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -124,7 +125,7 @@ class SavedRun(NamedTuple):
 
 
 def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
-    """Write everything that `resume` needs to one file."""
+    """Write one file with everything that `resume` needs."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
@@ -141,7 +142,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
     file = folder / STATE
     try:
         with ZipFile(file) as archive:
-            if broken := archive.testzip():  # torch does not check this
+            if broken := archive.testzip():  # torch does not check the checksums
                 raise ValueError(f"{broken} does not match its checksum")
         state = checkpoints.load_tensors(file)
         counts = msgspec.convert(state, _Counts)
@@ -159,7 +160,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
             "version and command, or name another --state and another --checkpoint"
         ) from error
     except Exception as error:  # torch documents no exception for a damaged file
-        if is_out_of_memory(error):  # the file may be intact
+        if is_out_of_memory(error):
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise TrainingError(
@@ -238,12 +239,12 @@ class _Files:
         history: History,
         begun: SavedRun,
     ) -> None:
-        """Check the checkpoint. Raises `TrainingError` if it belongs to another run or cannot be written."""
+        """Raise `TrainingError` if the checkpoint belongs to another run or cannot be written."""
         self._folder, self.history = folder, history
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._begun = begun
         self._require_own_checkpoint()
-        # An error at the first save would lose the training up to that point.
+        # If the folder is not writable, the first save would fail and the training until then be lost.
         if reason := why_not_writable(checkpoint):
             raise TrainingError(f"--checkpoint: {reason}")
 
@@ -260,12 +261,13 @@ class _Files:
         if not all_finite(run.network, run.averaged):
             raise TrainingError(
                 f"the weights are no longer finite numbers at {run.positions:,} positions; {self._folder} "
-                "keeps what was saved before"
+                "keeps the previous save"
             )
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
-        if float16:  # checked before the state is saved, so that its weights are not too large
-            checkpoints.halve(run.averaged.module.state_dict())
-        self._require_own_checkpoint()  # another run may have written there while this one learned
+        if float16:
+            # Fails before the state is saved, since a run must not resume with weights that are too large.
+            checkpoints.as_float16(run.averaged.module.state_dict())
+        self._require_own_checkpoint()  # another run may have written to the folder in the meantime
         options = asdict(run.options)
         stages = stages_so_far(self._begun.stages, run.origin, options, run.positions, run.seconds)
         save_state(run, self._folder, self._begun._replace(stages=stages))
@@ -281,7 +283,7 @@ class _Files:
         draw_curves(self.history.reports, self._folder / "curves.png", self._curves)
 
     def _require_own_checkpoint(self) -> None:
-        """Raise `TrainingError` if the checkpoint has the network of another run, which would be replaced."""
+        """Raise `TrainingError` if a save would replace the network of another run."""
         if not checkpoints.is_checkpoint(self._checkpoint):
             return
         remedy = "remove it, or name another --checkpoint"

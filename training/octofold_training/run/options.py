@@ -17,7 +17,9 @@ from octofold_game.contract.structures import structured
 from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
-_LARGEST_SHARE = 0.1  # largest share of a run, so that e**-10 or less of the initial weights is averaged in
+_LARGEST_SHARE = 0.1
+"""Limit of an option marked `fits_run`, as a share of the run. The initial weights then make up at most
+e**-10 of the averaged weights."""
 
 Options = TypeVar("Options")
 
@@ -26,8 +28,8 @@ def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
     """Return the options dataclass `kind` with the values of `content`, and defaults for missing ones.
 
     Raises:
-        ValueError: a name is unknown, or a value has the wrong type or is out of bounds. The message names
-        it.
+        ValueError: a name is unknown, or a value has the wrong type or is out of bounds. The message has the
+            name of the option.
     """
     hints = get_type_hints(kind)
     known = [
@@ -37,13 +39,13 @@ def check_options(content: dict[str, Any], kind: type[Options]) -> Options:
     structure = msgspec.defstruct(kind.__name__, known, forbid_unknown_fields=True)
     values = msgspec.structs.asdict(structured(content, structure))
     for name, value in values.items():
-        if isinstance(value, str) and "\0" in value:  # the value may be the name of a file
+        if isinstance(value, str) and "\0" in value:  # an option may be the name of a file
             raise ValueError(f"{name} must not contain a NUL character, got {value!r}")
     return kind(**values)
 
 
 def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the type of an option. The type of a number includes its bounds, in msgspec's form."""
+    """Return the type of an option as msgspec needs it. The type of a number includes its bounds."""
     if kind not in (int, float):
         return kind
     least, most = metadata["minimum"], metadata["maximum"]
@@ -73,7 +75,7 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:
     """Limit every option marked `fits_run` to a tenth of the run. Return the options and warnings.
 
-    The options are a dataclass with a field `positions`. Each reduced option has a warning of one line.
+    `options` is a dataclass with a field `positions`. Each reduced option has a warning of one line.
     """
     positions = options.positions  # type: ignore[attr-defined]
     largest = max(1.0, _LARGEST_SHARE * positions)

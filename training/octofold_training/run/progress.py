@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-_REMEMBERED = 60  # number of reports from which the time left is forecast
+_RECENT_REPORTS = 60  # number of reports from which the time left is forecast
 
 
 def notice(text: str) -> None:
@@ -28,12 +28,12 @@ class Forecast:
 
     def __init__(self, limit_seconds: float = math.inf) -> None:
         """Make a forecast for a run that stops after `limit_seconds` or earlier."""
-        self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[tuple[float, float]] = deque(maxlen=_RECENT_REPORTS)
         self._limit_seconds = limit_seconds
         self._began: float | None = None
 
     def left(self, seconds: float, done: float, goal: float) -> float | None:
-        """Return the seconds left of a run at `done` of `goal` after `seconds`, or None if unknown."""
+        """Return the seconds left of a run that did `done` of `goal` in `seconds`, or None if unknown."""
         if self._began is None:
             self._began = seconds
         limit = max(0.0, self._began + self._limit_seconds - seconds)
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """A context manager that shows the newest line of a run. `show` may be called at any rate.
+    """A context manager that shows the newest line of a run. `show` may be called often.
 
     If the output is not a terminal, it prints a line every `every_seconds`, and the last line at the end.
     """

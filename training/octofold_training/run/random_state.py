@@ -14,7 +14,7 @@ def random_state(random: np.random.Generator) -> str:
 
 
 def restore_random(random: np.random.Generator, state: str) -> None:
-    """Continue from an earlier `random_state`.
+    """Set a generator to a state that `random_state` returned.
 
     Raises:
         ValueError: `state` is not a state of this kind of generator.
@@ -32,9 +32,9 @@ def global_generator(device: torch.device) -> torch.Generator:
 
 
 def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
-    """Continue from an earlier `generator.get_state()`, or begin with `seeds` if it has another format.
+    """Set the state of a generator, or seed it with `seeds` if the state has the format of another device.
 
-    CPUs and GPUs have different formats of the state.
+    The state of a CPU's generator has another format than that of a GPU's.
     """
     if state.shape == generator.get_state().shape:
         generator.set_state(state)
@@ -43,5 +43,5 @@ def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: i
 
 
 def reseed(generator: torch.Generator, *seeds: int) -> None:
-    """Seed the generator with a combination of all `seeds`, such as a run's seed and its positions."""
+    """Seed a generator with a combination of all `seeds`, such as the run's seed and its positions."""
     generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))

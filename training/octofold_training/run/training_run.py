@@ -26,17 +26,17 @@ class RunProgress:
     """Average loss, or None without updates."""
     learning_rate: float
     strength: float | None = None
-    """Average score of some games of the averaged network, or None without games."""
+    """Average score of some games of the network with averaged weights, or None without games."""
 
     def line(self, goal: float) -> str:
-        """Return one line about the progress towards `goal` positions."""
+        """Return one line about the progress toward `goal` positions."""
         return (
             f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
             f"{self.positions_per_second:,.0f}/s  {self.details()}"
         )
 
     def details(self) -> str:
-        """Return the loss and further figures of this kind of run, for the line."""
+        """Return the loss and further figures of this kind of run, for the progress line."""
         return "no update" if self.loss is None else f"loss {self.loss:.4f}"
 
 
@@ -50,7 +50,7 @@ class GamesProgress(RunProgress):
     """Average score of the games that ended since the last report, or None if no game ended."""
 
     def line(self, goal: float) -> str:
-        """Return one line about the progress towards `goal` games."""
+        """Return one line about the progress toward `goal` games."""
         score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
         return (
             f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
@@ -58,13 +58,13 @@ class GamesProgress(RunProgress):
         )
 
 
-def cooling(done: float, whole: float, cool_down: float) -> float:
-    """Return the factor of a learning rate: 1, and less in the last part of the run.
+def cool_down_factor(done: float, whole: float, cool_down: float) -> float:
+    """Return the factor of a learning rate: 1 at first, falling to 0 in the last part of the run.
 
     Args:
         done: positions or moves so far; may exceed `whole`.
         whole: positions or moves of the whole run.
-        cool_down: last share of the run, in which the rate falls linearly to 0; 0: it never falls.
+        cool_down: share of the run, at its end, during which the rate falls linearly to 0; 0: it never falls.
     """
     if not cool_down:
         return 1.0
@@ -87,10 +87,10 @@ class TrainingRun(ABC, Generic[Reports]):
     _optimizer: torch.optim.Optimizer
 
     def __init__(self, options: Any, architecture: Architecture) -> None:
-        """Prepare a run. Networks that are built afterwards have the weights of its seed."""
+        """Prepare a run, and seed torch, so that a network built afterwards has reproducible weights."""
         self.options, self.architecture = options, architecture
         self.warnings: list[str] = []
-        """One line of text for each option of the recipe that the run does not follow."""
+        """A line of text for each option that is reduced because it does not suit the run's length."""
         self.positions = 0
         self.seconds = 0.0
         torch.manual_seed(options.seed)
@@ -98,7 +98,7 @@ class TrainingRun(ABC, Generic[Reports]):
     @property
     @abstractmethod
     def origin(self) -> dict[str, Any]:
-        """The training method and its starting point, for the checkpoint."""
+        """How the run trains and what it starts from, for the checkpoint."""
 
     @abstractmethod
     def learn(self) -> Reports:
@@ -115,7 +115,7 @@ class TrainingRun(ABC, Generic[Reports]):
 
     @property
     def done(self) -> float:
-        """Progress towards `goal`."""
+        """Progress toward `goal`."""
         return self.positions
 
     @property
@@ -145,7 +145,7 @@ class TrainingRun(ABC, Generic[Reports]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`. `positions` must have been set.
+        """Continue from `state`. The caller has already restored `positions`.
 
         Raises:
             TrainingError: the state belongs to another run.
@@ -157,14 +157,14 @@ class TrainingRun(ABC, Generic[Reports]):
         self._optimizer.load_state_dict(state["optimiser"])
 
     def _take_gradients(self, loss: Tensor) -> None:
-        """Compute gradients of `loss` and set the current learning rate, before an optimizer step."""
+        """Prepare an optimizer step: set the current learning rate and compute the gradients of `loss`."""
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
         self._optimizer.zero_grad()
         loss.backward()
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
-        """Return the rounded figures of a report, and add its seconds to those of the run.
+        """Return the rounded figures of a report, and add `seconds` to those of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -183,7 +183,7 @@ class TrainingRun(ABC, Generic[Reports]):
 
 
 class GamesRun(TrainingRun[Reports]):
-    """A training run that ends after the `episodes` of its options."""
+    """A training run that ends after `options.episodes` games."""
 
     counts = "games"
 
@@ -199,10 +199,13 @@ class GamesRun(TrainingRun[Reports]):
 
     @property
     def done(self) -> float:
-        """Progress towards `goal`."""
+        """Progress toward `goal`."""
         return self.episodes
 
 
 def averaged_over(network: nn.Module, share: float = 1.0) -> AveragedModel:
-    """Return a running average of a network's weights. Each update has the weight `share`, by default 1."""
+    """Return a running average of a network's weights.
+
+    `share` is the part of new weights in the average. With 1, the average is a copy of the new weights.
+    """
     return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(max(0.0, 1 - share)))

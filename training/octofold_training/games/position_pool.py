@@ -13,16 +13,18 @@ from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spaw
 from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
-_LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
-_GAMES_AT_ONCE = 128  # games per call of the warm-up; Ctrl-C takes effect between two calls
+_WARM_UP_MOVES = 8_000
+"""Limit of the random number of moves in each game before a run: about a whole game of the teacher."""
+_WARM_UP_GAMES = 128
+"""Number of games that a call of `_play` prepares. Ctrl-C takes effect between two calls."""
 
 
 class PositionPool:
     """`slices * batch_size` games in lockstep. The teacher plays the first half of every batch.
 
-    When a teacher's game ends, a new game begins. When a student's game ends, three of four games continue
-    from the board of a teacher's game, so that a weak student also sees late positions. One of four begins
-    anew.
+    A new game replaces a game that ends. A new game of the teacher begins with the first move. Three of four
+    new games of the student begin with a board from a running game of the teacher, so that a weak student
+    also sees late positions.
     """
 
     def __init__(self, batch_size: int, slices: int, seed: int) -> None:
@@ -33,9 +35,9 @@ class PositionPool:
 
     def warm_up(self, teacher: NTupleNetwork) -> None:
         """Let the teacher play each game for a random number of moves, so that all stages of a game occur."""
-        for start in range(0, len(self.boards), _GAMES_AT_ONCE):
-            end = min(start + _GAMES_AT_ONCE, len(self.boards))
-            _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
+        for start in range(0, len(self.boards), _WARM_UP_GAMES):
+            end = min(start + _WARM_UP_GAMES, len(self.boards))
+            _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _WARM_UP_MOVES)
 
     def batch(self) -> NDArray[np.uint64]:
         """Return the boards `[B] uint64` for the next `advance`. Every board has a legal move."""

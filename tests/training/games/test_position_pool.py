@@ -6,8 +6,8 @@ import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack, unpack
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.games import positions
-from octofold_training.games.positions import PositionPool
+from octofold_training.games import position_pool
+from octofold_training.games.position_pool import PositionPool
 
 NEARLY_OVER = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 9, 10, 11, 11]], np.uint8)  # a move ends it
 LATE = np.array([[1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 10, 12, 13, 14]], np.uint8)
@@ -33,7 +33,7 @@ def test_the_first_games_have_unrelated_lengths(
     """Games of equal length reach their large merges at the same time. For 1,000 random lengths, a
     correlation of 0.2 is six standard deviations.
     """
-    monkeypatch.setattr(positions, "_LONGEST_START_MOVES", 100)  # so short that no game ends before
+    monkeypatch.setattr(position_pool, "_WARM_UP_MOVES", 100)  # so short that no game ends before
     pool = PositionPool(batch_size=1000, slices=1, seed=3)
     pool.warm_up(teacher)
     exponents = unpack(pool.boards).astype(np.int64)

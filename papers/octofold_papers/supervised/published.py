@@ -1,7 +1,7 @@
 """The rows of the published tables of supervised networks, with their figures over 1,000 games each.
 
 Kondo, "Training CNN Players Considering Board Symmetry in Game 2048", tables 1 to 4; Maciszewska, Pilat and
-Sarna's report of 2025, tables 2 and 3. Both learned from 6 x 10^8 moves of n-tuple players.
+Sarna's report of 2025, tables 2 and 3. The networks of both learned from 6 x 10^8 moves of n-tuple players.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from octofold_training.networks.architectures import Architecture
 
 TILES = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
-"""The tiles for which tables count games by their largest tile. The first count includes smaller tiles."""
+"""The largest tiles by which the tables count games. The first count includes games with smaller tiles."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Published figures on one view or on eight."""
+    """Published figures of a network, on one view or on eight."""
 
     average: float
     best: int
@@ -39,7 +39,7 @@ class PublishedRow:
 
     @property
     def main_views(self) -> int:
-        """Number of views of the paper's main figure."""
+        """Number of views of the paper's main result."""
         return 1 if self.architecture["kind"] == "symmetric_cnn" else 8
 
 
