@@ -1,9 +1,9 @@
 """The rules of 2048 on 64-bit boards, compiled with numba: the fast form for local players and trainers.
 
 Cell `i` (row-major from the top left) is the nibble at bits `4 * i`, so an exponent is at most
-`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but a nibble cannot hold the result. The
-reward of this slide is then at least `OUTGROWN`, and the caller ends the game. The base install has no numba,
-so only `players` and `training` import this module.
+`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but a nibble cannot hold the 65536. A slide
+that merges them has a reward of at least `OUTGROWN`, and the caller ends the game. The base install has no
+numba, so neither the client nor the server imports this module.
 """
 
 import numpy as np
@@ -14,12 +14,17 @@ from octofold_game.rules import MOVE_NAMES, BoardError, afterstates, flat
 from octofold_game.spawns import FOUR_BELOW
 
 LARGEST_EXPONENT = 15
-OUTGROWN = 1 << 24  # above the largest reward of a slide on a 64-bit board, 8 * 65,536
-POINTS = OUTGROWN - 1  # `reward & POINTS` is the reward without the flag
+OUTGROWN = 1 << 24
+"""Flag in the reward of a slide that merges two 32768s. A slide earns at most 8 * 65,536 points, which is
+less."""
+POINTS = OUTGROWN - 1
+"""Mask of the points in a reward: `reward & POINTS` is the reward without the flag `OUTGROWN`."""
 
 
 def _row_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int32]]:
-    """Return tables of all 65,536 rows: slid left, slid right, and the reward (flagged with `OUTGROWN`).
+    """Return three tables of all 65,536 rows: the row slid left, the row slid right, and the reward.
+
+    The reward has the flag `OUTGROWN` if two 32768s merge.
 
     A search spends most of its time on lookups in these tables. Rows of 16 bits keep them small enough for
     the processor's cache.
@@ -106,7 +111,7 @@ def slide(board, move):
 
 @njit(cache=True, nogil=True)
 def next_random(state):
-    """Advance the generator in `state` `[1] uint64` and return 64 random bits.
+    """Return 64 random bits and advance the generator, whose state is `state` `[1] uint64`.
 
     The generator is splitmix64 (Steele, Lea and Flood 2014).
     """
@@ -134,15 +139,14 @@ def has_tile(board, exponent):
 def count_empty(board):
     """Return the number of empty cells, 0 to 16."""
     empty = empty_cells(board)
-    # Pairs of nibbles are added as bytes, because a nibble overflows at 16. The multiplication adds the
-    # bytes.
+    # Add pairs of nibbles as bytes, because a nibble overflows at 16. The multiplication then adds the bytes.
     empty = (empty & _U(0x0F0F0F0F0F0F0F0F)) + (empty >> _U(4) & _U(0x0F0F0F0F0F0F0F0F))
     return np.int64(empty * _U(0x0101010101010101) >> _U(56))
 
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """Return the board with a 2 or a 4 in a random empty cell, as `spawns.spawn`; one cell must be empty."""
+    """Add a 2 or a 4 in a random empty cell, with the chances of `spawns.spawn`; a cell must be empty."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
     exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(FOUR_BELOW) else _U(1)

@@ -58,9 +58,9 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return `numba.njit` as a decorator. If numba cannot write its cache, another folder or none is used."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        with suppress(RuntimeError):  # numba found no folder
+        with suppress(RuntimeError):  # numba found no folder for its cache, or there is no home
             if not _settings["CACHE_DIR"]:
-                Path.home()  # raises an error without a home; numba would create a folder named ~
+                Path.home()  # raises a RuntimeError without a home, where numba would make a folder named ~
             return numba.njit(**options)(function)
         is_kept = options.get("cache", False) and _use_another_folder()
         return numba.njit(**{**options, "cache": is_kept})(function)

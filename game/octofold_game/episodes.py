@@ -1,6 +1,6 @@
 """Plays many games of one seed in lockstep, from the two starting tiles to the end of each game.
 
-The caller chooses the moves. `Episodes` makes the slides and the spawns and records every game.
+The caller chooses the moves. `Episodes` makes the moves, adds the new tiles and records every game.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, afterstates, afterstates_of_checked
 from octofold_game.spawns import STARTING_TILES, SpawnStream, bits_of, choose_spawns, starting_boards
 
-_RECENT = 64  # moves of each game
-_FOUR = np.uint32  # four bytes: one for each move of a board
+_RECENT = 64  # maximum number of moves of each game that are not yet in its log
+_FOUR_BOOLS = np.uint32  # the four booleans of a board's legal moves as one number
 
 
 class IllegalMoveError(OctofoldError, ValueError):
@@ -40,7 +40,8 @@ class Episode:
     start: NDArray[np.uint8]
     """`[16]`: the board with the two starting tiles."""
     moves: bytes
-    """One byte per move: move in bits 0-1, spawn cell in bits 2-5, bit 6 set if a 4 spawned, bit 7 clear."""
+    """One byte per move: the move in bits 0-1, the cell of the new tile in bits 2-5, bit 6 set if this tile
+    is a 4, bit 7 clear."""
     score: int
     final_board: NDArray[np.uint8]
     """`[16]`: the last board; the current one if the game is unfinished."""
@@ -168,7 +169,7 @@ class Episodes:
         slid = self._afterstates[rows, chosen]
         numbers = self.lengths.astype(np.uint64) + np.uint64(STARTING_TILES)
         cells, exponents = choose_spawns(slid, bits_of(self._states, numbers))
-        slid[rows, cells] = exponents  # an indexed copy: no afterstate is overwritten
+        slid[rows, cells] = exponents  # `slid` is a copy, so this keeps the afterstates
         self.boards = slid
         self.scores = self.scores + self._rewards[rows, chosen]
         self.lengths = self.lengths + 1
@@ -178,13 +179,13 @@ class Episodes:
             self._write_logs()
         if self.boards.max(initial=0) <= self.largest_exponent:
             found = afterstates_of_checked(self.boards)
-            if found[2].view(_FOUR).all():  # the usual case: no game has ended
+            if found[2].view(_FOUR_BOOLS).all():  # the usual case: no game has ended
                 self._afterstates, self._rewards, self._legal = found
                 return []
         return self._take_finished()
 
     def _write_logs(self) -> None:
-        """Append the recent moves to the logs of their games, many at once because this is faster."""
+        """Append the recent moves to the logs of their games. One call for many moves is faster."""
         count, self._recent_count = self._recent_count, 0
         if count:
             moves = self._recent[:count].T.tobytes()

@@ -7,10 +7,10 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 class OctofoldError(Exception):
-    """An error about a request that cannot be fulfilled; the message names the fault and its place."""
+    """The base class of Octofold's errors. The message says what is wrong and where."""
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first readable line of an exception's message, such as torch's or onnxruntime's."""
+    """Return the first line of an exception's message without colors and codes of torch and onnxruntime."""
     lines = [line.strip() for line in _COLOR.sub("", str(error)).splitlines() if line.strip()]
     return _PREFIX.sub("", lines[0]) if lines else type(error).__name__

@@ -16,7 +16,7 @@ class Player(Protocol):
         """The player's name in tables and files."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Choose a legal move, 0 to 3, for each of `[N, 16]` boards, or -1 if the game is over: `[N]`."""
+        """Choose a move for each of `[N, 16]` boards: `[N]`, 0 to 3 and legal, or -1 if the game is over."""
 
 
 @runtime_checkable
@@ -33,11 +33,12 @@ class ValuingPlayer(Player, Protocol):
 
 @runtime_checkable
 class TileValuingPlayer(ValuingPlayer, Protocol):
-    """A player that values the boards of all new tiles together, faster than one by one."""
+    """A player that values all boards that can follow an afterstate in one call, which is faster."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the value of each board after a new tile on each of `[N, 16]` afterstates: `[N, 2, 16]`.
+        """Return the values of all boards that can follow each of `[N, 16]` afterstates: `[N, 2, 16]`.
 
-        Element `[n, t, c]` is for a tile 2 (`t` = 0) or 4 (`t` = 1) in cell `c`. It is the expected further
-        score, at least 0; 0 if the game is over, and NaN for a cell that is not empty.
+        Element `[n, t, c]` is the value of afterstate `n` with a new tile 2 (`t` = 0) or 4 (`t` = 1) in cell
+        `c`: the expected further score, at least 0, and 0 if the game is over. It is NaN if the cell is not
+        empty.
         """

@@ -2,8 +2,8 @@
 
 Installed packages register players as entry points of the group `octofold.players`. Each entry point is a
 dataclass that implements `octofold_game.player.Player`. Its fields are the options; an option without a
-default can be given without its name. A player and its requirements (numba for the players of Octofold) are
-imported only when the player is used.
+default can be given without its name. A player and its requirements, such as numba, are imported only when
+the player is used.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,20 +19,20 @@ from octofold_game.errors import OctofoldError
 
 
 class SpecError(OctofoldError, ValueError):
-    """A spec of an unknown player, or with an unknown option or an invalid value."""
+    """An error in a spec: the player or an option is unknown, or a value is invalid."""
 
 
 class PlayerMissing(OctofoldError):
-    """A player that cannot be created, because a package or a file is missing or wrong."""
+    """An error about a player that cannot be created, because a package or a file is missing or wrong."""
 
 
 class MadePlayer(NamedTuple):
-    """The player made from a spec, with its origin."""
+    """A player made from a spec, with its origin."""
 
     kind: str
     """The name of the player's entry point."""
     player: Any
-    """The player, a `Player`."""
+    """The player, which implements `octofold_game.player.Player`."""
     package_version: str
     """The version of the player's package."""
 
@@ -55,7 +55,7 @@ _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
 
 
 def make_player(spec: str) -> MadePlayer:
-    """Create the player of a spec.
+    """Parse a spec and create its player.
 
     Raises:
         SpecError: the player or an option is unknown, or a value is invalid.
@@ -77,7 +77,7 @@ def make_player(spec: str) -> MadePlayer:
     except (ValueError, OSError) as error:
         raise PlayerMissing(f"player {spec}: {error}") from None
     distribution = entry.dist
-    assert distribution is not None  # the entry point comes from an installed package
+    assert distribution is not None  # because the entry point comes from an installed package
     return MadePlayer(kind, made, distribution.version)
 
 

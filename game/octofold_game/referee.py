@@ -1,7 +1,7 @@
 """Checks recorded games by replaying them with a second implementation of the rules.
 
-This implementation is plain Python and moves one cell at a time. It shares no table and no code with the
-rules and the generator that made the games, so a mistake in either of them is found.
+This implementation is plain Python and moves one cell at a time. It shares no table and no code with
+`rules.py` and `spawns.py`, which made the games, so it finds mistakes in them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 class ReplayError(OctofoldError):
-    """A replay that cannot be read, or that was not played by the rules.
+    """An error about a replay that cannot be read, or that was not played by the rules.
 
-    `game` is the index of the game and `offset` the first byte of its record in the file. Each is None if
-    unknown.
+    `game` is the index of the game, and `offset` the position of its record in the file, in bytes. Each is
+    None if it is unknown.
     """
 
     def __init__(self, message: str, game: int | None = None, offset: int | None = None) -> None:
@@ -86,7 +86,7 @@ def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
     return slid, reward if slid != board else None
 
 
-@lru_cache(1 << 17)  # larger than the number of lines
+@lru_cache(1 << 17)  # larger than the number of possible lines, 18**4
 def _slide_line(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """Slide four cells toward the first one; return the cells and the reward."""
     made: list[int] = []

@@ -41,11 +41,11 @@ FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
 
 
 class ReplayInUse(ReplayError):
-    """A replay file that another writer has opened."""
+    """An error about a replay file that another writer has opened."""
 
 
 class _TornReplayError(ReplayError):
-    """A file that ends within the record at byte `at`, or has only zeros from some byte of this record on.
+    """An error about an incomplete file: it ends within the record at byte `at`, or becomes all zeros there.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -75,8 +75,8 @@ class ReplayWriter:
         try:
             _lock(self._file, path)
             if not os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
-                raise BlockingIOError  # its writer has just replaced the file
-            # Only with the lock: another writer may still be writing a torn record.
+                raise BlockingIOError  # another writer has just replaced the file
+            # Recover only with the lock: an incomplete record may belong to a writer at work.
             self.recovered = recover(path)
             if not self._file.seek(0, os.SEEK_END):
                 self._write(FILE_HEADER)
@@ -113,7 +113,7 @@ class ReplayWriter:
         self.close()
 
     def _write(self, record: bytes) -> None:
-        start = self._file.seek(0, os.SEEK_END)  # a failed write may have moved the position
+        start = self._file.seek(0, os.SEEK_END)  # because a failed write may have moved the position
         left = memoryview(record)
         try:
             while left:
@@ -173,10 +173,11 @@ def read_replays(path: Path) -> Iterator[Episode]:
 
 
 Records = list[tuple[int, Episode]]
-"""Some games of a file, each with the byte offset of its record."""
+"""Some games of a replay file, each with the byte offset of its record."""
 Checked = tuple[Records, list[ReplayError | None]]
-"""Some games of a file, and for each game the error that the referee found, or None."""
+"""Some games of a replay file, and for each game the error that the referee found, or None."""
 Spread = Callable[[Callable[[Records], Checked], Iterator[Records]], Iterable[Checked]]
+"""A function like `map`, which may call its function in other processes."""
 
 
 def check_replays(
@@ -188,15 +189,15 @@ def check_replays(
 
     Args:
         path: the file.
-        may_go_on: whether games need not be over.
-        spread: used like `map`; it may call the function in other processes.
+        may_go_on: whether to accept games that are not over.
+        spread: a function like `map`, which may check games in other processes.
 
     Raises:
         ReplayError: a record is damaged or incomplete; the error names its game and byte offset.
         OSError: the file cannot be read.
     """
     seen: set[tuple[int, int]] = set()
-    damage: list[ReplayError] = []  # an error of the file, raised after the games before it
+    damage: list[ReplayError] = []  # the error that ends the reading; the games before it are checked first
     for games, errors in spread(partial(_check, may_go_on), _in_batches(path, damage)):
         for (offset, episode), error in zip(games, errors, strict=True):
             found = error
@@ -211,7 +212,7 @@ def check_replays(
 
 
 def _in_batches(path: Path, damage: list[ReplayError]) -> Iterator[Records]:
-    """Yield the games before the first damage, in batches of about `_CHECKED_AT_ONCE` moves."""
+    """Yield the games in batches of about `_CHECKED_AT_ONCE` moves. `damage` gets an error of the file."""
     batch: Records = []
     moves = 0
     try:
@@ -328,7 +329,7 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
 def _only_zeros_from(file: BinaryIO, start: int, end: int) -> bool:
     """Return whether the file ends with zeros that begin at a byte from `start` to `end`."""
     file.seek(start)
-    last, at = start - 1, start  # position of the last byte that is not zero
+    last, at = start - 1, start  # `last` is the position of the last byte that is not zero
     while block := file.read(_READ_AT_ONCE):
         if content := block.rstrip(b"\0"):
             last = at + len(content) - 1
@@ -347,14 +348,14 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 class ReplayOrder:
-    """Where the games of a replay file begin and end, in 16 bytes a game."""
+    """The positions of the games in a replay file; takes 16 bytes of memory per game."""
 
     def __init__(self) -> None:
         self._games = array("Q")
         self._ends = array("Q", [len(FILE_HEADER)])
 
     def add(self, episode: Episode) -> None:
-        """Add the game that follows in the file."""
+        """Add the next game of the file."""
         self._games.append(episode.game)
         self._ends.append(self._ends[-1] + record_bytes(episode))
 
@@ -365,7 +366,7 @@ class ReplayOrder:
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each piece of the file, such that the pieces have ascending games."""
+        """Yield the start and end of pieces of the file that, one after another, have the games in order."""
         if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return
@@ -376,10 +377,10 @@ class ReplayOrder:
 def write_in_order(
     files: Sequence[tuple[Path, ReplayOrder]], to: Path, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Write a new replay file with the games of all `files`, file by file, each sorted by game.
+    """Copy the games of replay files to a new file, in the order of the files. Sort the games of each file.
 
     Args:
-        files: replay files, each with its order.
+        files: replay files, each with the positions of its games.
         to: the new file; it is complete when the function returns.
         check: called often; an exception from it ends the copy.
 

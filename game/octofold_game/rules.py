@@ -29,7 +29,7 @@ class BoardError(OctofoldError, ValueError):
 
 
 def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) -> NDArray[np.uint8]:
-    """Check `[N, 16]` or `[N, 4, 4]` integers of any type and convert them to C-contiguous `[N, 16] uint8`.
+    """Check boards, `[N, 16]` or `[N, 4, 4]` integers, and convert them to C-contiguous `[N, 16] uint8`.
 
     An array that already has this shape, type and order is returned without a copy.
 
@@ -56,7 +56,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
 
 
 def flat(boards: NDArray[Any]) -> NDArray[Any]:
-    """Return boards `[N, 4, 4]` as `[N, 16]`; other arrays unchanged."""
+    """Reshape boards `[N, 4, 4]` to `[N, 16]`; return other arrays unchanged."""
     return boards.reshape(-1, 16) if boards.ndim == 3 and boards.shape[1:] == (4, 4) else boards
 
 
@@ -64,10 +64,10 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
     """Make all four moves on each of `[N, 16]` or `[N, 4, 4]` boards.
 
     A move is legal if it changes the board. The afterstate of an illegal move is the board itself, and its
-    reward is 0. Two 17s merge to an 18, which the next call rejects.
+    reward is 0. Two 17s merge into an 18, which no function of this module accepts.
 
     Returns:
-        The afterstates `[N, 4, 16]`, the merge rewards `[N, 4]` and which moves are legal `[N, 4]`.
+        The afterstates `[N, 4, 16]`, the merge rewards `[N, 4]`, and whether each move is legal `[N, 4]`.
 
     Raises:
         BoardError: a board is malformed; see `check_boards`.
@@ -119,9 +119,9 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
 
 
 def legal_moves(boards: ArrayLike) -> NDArray[np.bool_]:
-    """Return which moves are legal on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`.
+    """Return a mask of the legal moves on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`, True is legal.
 
-    A game is over if its row has no True.
+    The game is over if no move is legal.
 
     Raises:
         BoardError: a board is malformed; see `check_boards`.
@@ -181,7 +181,7 @@ def _sum_of_four(lines: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def _packed_to_front(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Move the tiles of `[M]` lines to the front, in order, without merging."""
-    for first in (2, 1, 0):  # the later cells are packed already
+    for first in (2, 1, 0):  # closes a gap at `first`; the cells behind it have no gaps by then
         before = np.uint32((1 << 8 * first) - 1)
         is_empty = lines >> 8 * first & 0xFF == 0
         lines = np.where(is_empty, lines & before | lines >> 8 & ~before, lines)
@@ -193,7 +193,7 @@ def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
     tiles = _packed_to_front(lines).view(np.uint8).reshape(-1, 4)
     reward = np.zeros(len(tiles), dtype=np.int32)
     for first in range(3):
-        # The gap that the second tile leaves prevents a second merge of the new tile.
+        # The second tile leaves a gap, so the new tile cannot merge again.
         merges = (tiles[:, first] != 0) & (tiles[:, first] == tiles[:, first + 1])
         tiles[merges, first] += 1
         tiles[merges, first + 1] = 0
@@ -202,7 +202,7 @@ def _slide_to_front(lines: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
 
 
 def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int32]]:
-    """Return tables of all 104,976 lines: slid to the front, slid to the back, and the merge reward."""
+    """Return three tables of all 104,976 lines: slid to the front, slid to the back, and the merge reward."""
     cells = np.ascontiguousarray(np.indices((_BASE,) * 4, dtype=np.uint8)[::-1].reshape(4, -1).T)
     front, reward = _slide_to_front(cells.view(_LINE)[:, 0])
     # To slide to the back, reverse the line, slide it to the front and reverse it again by swapping bytes.
@@ -219,7 +219,7 @@ def _first_odd_row(boards: Any) -> tuple[str, int | None]:
 
 
 def _cells_in(row: Any) -> int:
-    """Return the number of cells in a row, or in all rows of a board."""
+    """Return the number of cells in a board or in one of its rows."""
     if not isinstance(row, list | tuple | np.ndarray):
         return 0
     return sum(_cells_in(each) or 1 for each in row)

@@ -42,7 +42,7 @@ class SpawnStream:
         self._state = _mixed(np.array([seed], dtype=np.uint64))
 
     def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
+        """Return the random bits of spawn number `spawns[i]` in game `games[i]`: `[N] uint64`.
 
         Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
         """
@@ -54,14 +54,14 @@ class SpawnStream:
 
 
 def bits_of(states: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the random bits `[N]` of spawn `spawns[i]` in the game whose stream begins with `states[i]`."""
+    """Return the random bits `[N]` of spawn number `spawns[i]` in the game with initial state `states[i]`."""
     return _output(states, spawns)
 
 
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Add one new tile to each of `[N, 16]` or `[N, 4, 4]` afterstates.
 
-    The tile is a 4 with `CHANCE_OF_FOUR`, else a 2, in a uniformly chosen empty cell.
+    The tile appears in a uniformly chosen empty cell. It is a 4 with probability `CHANCE_OF_FOUR`, else a 2.
 
     Args:
         afterstates: exponents, each board with an empty cell.
@@ -87,7 +87,8 @@ def choose_spawns(
     Raises:
         ValueError: a board has no empty cell.
     """
-    # A word has eight cells as bytes, so one product computes the sums up to each cell.
+    # A 64-bit word holds eight cells, one per byte. One multiplication counts the empty cells up to each
+    # cell.
     halves = np.equal(afterstates, 0, order="C").reshape(len(bits), 16).view(_HALF) * _EACH_BYTE
     halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
     empty_so_far = halves.view(np.uint8)
@@ -110,7 +111,7 @@ def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[n
 
 
 def _output(state: NDArray[np.uint64], index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return output `index` of the splitmix64 stream with initial state `state`; additions wrap around."""
+    """Return output `index` of the splitmix64 stream with initial state `state`."""
     return _mixed(state + (index + np.uint64(1)) * _GAMMA)
 
 

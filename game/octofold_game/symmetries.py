@@ -16,9 +16,9 @@ CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.
 """`[8, 16]`: cell `i` of the view under symmetry `s` is cell `CELLS[s, i]` of the board; 0 is identity."""
 
 VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
-"""The symmetries of the views that a network evaluates, by the number of views. Two views are the board and
-its 180 degree rotation, and four are its rotations. Each set is a subgroup of the eight symmetries. Therefore
-turning a board by one of them permutes the views, and turns the answer."""
+"""For each possible number of views that a network evaluates, the symmetries of these views. Two views are
+the board and its rotation by 180 degrees, and four are its rotations. Each set is a subgroup of the eight
+symmetries. Therefore, applying one of them to a board permutes the views and turns the answer."""
 
 _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of up, right, down, left
 
@@ -26,7 +26,7 @@ _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of
 def _moves_of(view: NDArray[np.intp]) -> list[int]:
     """Return the moves on the view that correspond to the four moves on the board.
 
-    They follow from the positions of an inner cell and its neighbors on the view.
+    The positions of an inner cell and its neighbors on the view show how the directions turn.
     """
     start = np.argwhere(view == _BOARD[1, 1])[0]
     ends = [np.argwhere(view == _BOARD[1 + row, 1 + column])[0] for row, column in _STEPS]

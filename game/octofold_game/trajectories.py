@@ -1,6 +1,6 @@
-"""Replays many finished games at once: their new tiles, and their last positions.
+"""Replays many finished games at once, and returns their positions and new tiles.
 
-The records are trusted; only the referee checks them. Memory is needed for `GAMES_AT_ONCE` games.
+This module trusts the records; only the referee checks them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ from octofold_game.episodes import Episode
 from octofold_game.rules import slide
 
 GAMES_AT_ONCE = 2_048
+"""Number of games to replay at once, which bounds the memory."""
 
 
 def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
@@ -25,7 +26,7 @@ def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
 
 
 class NewTiles(NamedTuple):
-    """The new tiles after one move number, in several games."""
+    """The new tiles that appear after move `k` of several games, for one `k`."""
 
     afterstates: NDArray[np.uint8]
     """`[N, 16]`: the afterstates, to which the tiles are added."""
@@ -38,7 +39,7 @@ class NewTiles(NamedTuple):
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """Yield for each move number the next tiles in all games that have this move, the longest game first."""
+    """For each k, yield the new tiles after move k of all games that have this move, the longest first."""
     for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(afterstates, tiles, cells, scores)
@@ -51,15 +52,15 @@ class Positions:
     games: NDArray[np.int64]
     """`[P]`: index of the game among the games of its seed."""
     numbers: NDArray[np.int64]
-    """`[P]`: number of moves that were made before the position."""
+    """`[P]`: number of moves made before the position."""
     left: NDArray[np.int64]
-    """`[P]`: number of moves until the end of the game, 1 before its last move."""
+    """`[P]`: number of moves that follow until the end of the game; 1 before its last move."""
     boards: NDArray[np.uint8]
     """`[P, 16]`: the boards."""
     made: NDArray[np.uint8]
-    """`[P]`: the move that was made, 0 to 3."""
+    """`[P]`: the move made on the board, 0 to 3."""
     cells: NDArray[np.uint8]
-    """`[P]`: the cell of the tile that appeared after the move."""
+    """`[P]`: the cell of the tile that appeared after this move."""
 
     def __len__(self) -> int:
         return len(self.games)
@@ -77,7 +78,7 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
     parts = []
     for number, (boards, made, _, _) in enumerate(_steps(games)):
         left = lengths[: len(boards)] - number
-        first = int(np.searchsorted(-left, -count))  # rows: the longest game first
+        first = int(np.searchsorted(-left, -count))  # the first of the games with at most `count` moves left
         if first < len(boards):
             rows = np.arange(first, len(boards))
             parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:]))
@@ -98,7 +99,7 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 class _Step(NamedTuple):
-    """The moves with the same number in several games, the longest game first."""
+    """Move `k` of several games, for one `k`; the longest game is first."""
 
     boards: NDArray[np.uint8]
     """`[N, 16]`: the boards before the move."""
@@ -111,7 +112,7 @@ class _Step(NamedTuple):
 
 
 def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
-    """Yield the steps of all games, one for each move number. The games must be sorted, the longest first."""
+    """Yield one step for each move number. The games must be sorted, the longest first."""
     # Because of this order, the games that have not ended are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
@@ -138,15 +139,15 @@ class Walk:
     """The boards, scores and moves of one game."""
 
     boards: NDArray[np.uint8]
-    """`[M + 1, 16]`: the board after `i` moves, including the new tile."""
+    """`[M + 1, 16]`: the starting board, and the board after each move and its new tile."""
     scores: NDArray[np.int64]
-    """`[M + 1]`: the score after `i` moves."""
+    """`[M + 1]`: the score on each of these boards."""
     moves: NDArray[np.uint8]
     """`[M]`: the moves, 0 to 3; move `i` is made on board `i`."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Walk":
-        """Compute the positions of a finished game."""
+        """Replay a finished game."""
         boards, scores = [], [0]
         for step in _steps([episode]):
             boards.append(step.boards[0])

@@ -12,19 +12,22 @@ from octofold_game.commands.suggestions import did_you_mean
 
 WRONG_COMMAND_LINE = 2
 """Exit code for a wrong command line."""
-_LONGEST_WORD = 100  # maximum characters of a typed word in an error
+_LONGEST_WORD = 100
+"""Maximum number of characters that an error message quotes of an unknown word."""
 
 
 class Parser(argparse.ArgumentParser):
     """An `argparse.ArgumentParser` with errors of one line and without abbreviations of options.
 
-    The type of an argument raises a ValueError with the full message. Examples come first in the help.
+    If the `type` function of an argument raises a ValueError, its text is the whole error message. The help
+    shows the examples before the options.
     """
 
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
         self._examples = examples
-        # The command reports its own errors with this parser. A subcommand's parser overwrites this default.
+        # A command reports its own errors by `parsed.parser`. A subcommand's parser replaces that of the
+        # command.
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:

@@ -19,7 +19,7 @@ def install_command(extra: str) -> str:
 
 
 def _source(extra: str) -> str:
-    """Return pip's argument: the clone that this installation was made from, or the name of the package."""
+    """Return what pip must install: the clone that octofold was installed from, or the package's name."""
     try:
         # pip records the origin of packages that do not come from an index (PEP 610).
         record = distribution("octofold").read_text("direct_url.json")

@@ -28,9 +28,11 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from octofold_game.commands.command_line import Parser
 from octofold_game.commands.suggestions import did_you_mean
 
-_LONGEST_VALUE = 100  # characters of a wrong value in an error
+_LONGEST_VALUE = 100
+"""Maximum number of characters that an error message quotes of a wrong value."""
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
-_MOST_DIGITS = 20  # 2**64 - 1 has 20; int() raises its own error above 4,300 digits
+_MOST_DIGITS = 20
+"""Maximum number of digits of an integer. The largest option, 2**64 - 1, has 20. `int` fails above 4,300."""
 
 Options = TypeVar("Options")
 
@@ -44,8 +46,8 @@ class Kind:
     """A kind of option values, with the parser of their text."""
 
     parse: Callable[[str], Any]
-    """Returns the value of a text. Raises `WrongValue`, or ValueError or KeyError if `allowed` explains the
-    error."""
+    """Converts a text to a value. A `WrongValue` that it raises is shown to the user. After a ValueError or a
+    KeyError, the user sees `allowed` instead."""
     allowed: str
     """Description of the allowed texts."""
     placeholder: str
@@ -83,7 +85,7 @@ def integer(minimum: float, maximum: float) -> Kind:
 
 
 def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X") -> Kind:
-    """Return the kind of numbers between two inclusive bounds; `of` is their unit, such as " of seconds"."""
+    """Return the kind of numbers between two inclusive bounds; `of` adds their unit, as " of seconds"."""
     bounds = f"from {minimum:g} to {maximum:.15g}" if math.isfinite(maximum) else f"from {minimum:g}"
     return Kind(lambda text: _within(float(text), minimum, maximum), f"a number{of} {bounds}", placeholder)
 
@@ -104,7 +106,7 @@ def _within(value: Any, minimum: float, maximum: float) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """Parse an integer of at least 0; None for other text, and for more digits than any option accepts."""
+    """Parse an integer of at least 0. Return None for other text and for more than `_MOST_DIGITS` digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
@@ -173,8 +175,8 @@ def option(
         maximum: the largest number that is allowed.
         flag: flag of the option; empty for the name of the field.
         metavar: placeholder of the value in the help; empty for the placeholder of its kind.
-        begins: heading of this and all later options of the class; an introduction may follow on the next
-            line.
+        begins: heading in the help of this and all later options of the class; an introduction may follow on
+            the next line.
         alone: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
         const: value if the flag is given without one.
@@ -188,7 +190,7 @@ def option(
 
 
 def argument(metavar: str, help: str, words: str = "") -> Any:
-    """Declare an argument that is given without a flag; with `words` of `+` or `*`, it is a list."""
+    """Declare an argument without a flag; if `words` is `+` or `*`, its value is a list."""
     return option([] if words == "*" else ..., help, metavar=metavar, words=words, is_argument=True)
 
 
@@ -277,7 +279,8 @@ def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
 def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
     """Add the options of a dataclass to a parser; `given` and `options_of` return their values.
 
-    With `opposites`, every switch can also be turned off, because a file or a variable may turn it on.
+    With `opposites`, every switch also has a flag that turns it off, because a file or a variable may turn it
+    on.
     """
     groups: dict[str, _ActionsContainer] = {"": parser}
     for each in options_in(kind):
@@ -302,7 +305,7 @@ def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
     common |= {"choices": kind.choices} if kind.choices else {}
     if marks.get("is_argument"):
         action = group.add_argument(each.name, nargs=words or None, **common)
-        action.required = False  # `options_of` reports missing options
+        action.required = False  # because `options_of` reports missing options
     elif words == "append":
         group.add_argument(each.flag, dest=each.name, action=words, **common)
     else:

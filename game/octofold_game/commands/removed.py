@@ -40,15 +40,15 @@ REMOVED: dict[str, dict[str, str]] = {
         "--max-calls-per-connection": _LIMIT,
     },
 }
-"""What to do instead of each removed flag or subcommand, by command, such as "octofold" or "octofold
-evaluate".
+"""Advice on what to do instead of each removed flag or subcommand, for each command, such as "octofold" or
+"octofold evaluate".
 
 A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a
 file were removed, too."""
 
 
 def why_gone(prog: str, word: str, shown: str = "") -> str:
-    """Return an error that says what to do instead of a removed flag or command; empty for any other word.
+    """Return an error that says what to do instead of a removed flag or subcommand; empty for other words.
 
     Args:
         prog: the command, such as "octofold evaluate".

@@ -14,18 +14,18 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-_SAME_SECONDS = 5.0
-"""Period in which further signals are ignored. When a terminal closes, it and its shell each send a
-SIGHUP."""
+_IGNORED_SECONDS = 5.0
+"""Time after a signal in which further signals are ignored. When a terminal closes, it and its shell each
+send a SIGHUP."""
 
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
     """Let `handler` handle these signals while the block runs, but only in the main thread.
 
-    After a signal, further signals are ignored for `_SAME_SECONDS`, so that they do not disturb the clean-up.
-    A signal that the program ignores stays ignored, because nohup uses this to keep a program running without
-    its terminal.
+    After a signal, further signals are ignored for `_IGNORED_SECONDS`, so that they do not disturb the
+    clean-up. A signal that the program ignores stays ignored, because nohup uses this to keep a program
+    running without its terminal.
     """
     before = {number: signal.getsignal(number) for number in numbers}
     changed = [number for number in numbers if before[number] not in (signal.SIG_IGN, None)]
@@ -36,7 +36,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
     def handle_first(number: int, frame: FrameType | None) -> None:
         nonlocal handled_at
         _leave_closed_terminal()
-        if time.monotonic() - handled_at > _SAME_SECONDS:
+        if time.monotonic() - handled_at > _IGNORED_SECONDS:
             handled_at = time.monotonic()
             handler(number, frame)
 
@@ -52,7 +52,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
 def _leave_closed_terminal() -> None:
     """Discard output after the terminal has closed: an error would stop the clean-up."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
-        if stream is None:  # closed from the start: its descriptor may belong to another file
+        if stream is None:  # closed when the program began: the descriptor may belong to another file
             continue
         with suppress(OSError):
             readers = select.poll()

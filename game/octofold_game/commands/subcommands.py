@@ -23,7 +23,7 @@ class Command:
     options: type[Any]
     """A dataclass of options."""
     run: Callable[[Any], int | None] = lambda _: None
-    """Runs the command with its options; may return an exit code."""
+    """Runs the command with its options. May return an exit code."""
     usage: str | None = None
     examples: tuple[str, ...] = ()
     """Command lines that its help shows as examples."""
@@ -36,7 +36,7 @@ class Parsed(NamedTuple):
     options: Any
     """An instance of the command's options class."""
     parser: Parser
-    """The parser of the command, for errors that the command finds itself."""
+    """The parser of the command, which also reports errors that the command itself finds later."""
 
 
 def parser_of(
@@ -44,8 +44,8 @@ def parser_of(
 ) -> Parser:
     """Make a parser with subcommands, and with the flags that every command has.
 
-    Only the commands in the arguments get their options, because adding all options takes longer than the
-    rest of most commands.
+    Only subcommands that the arguments name get their options, because adding all options takes longer than
+    most commands.
     """
     words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog=prog, description=description)

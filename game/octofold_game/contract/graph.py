@@ -37,18 +37,19 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, optional, after the other outputs: the probabilities from each view, for the moves on the
-board."""
+"""`[N, V, 4]`, optional, after the other outputs: the network's probabilities for each view of the board,
+turned back to the moves on the board."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
 """`[N]`, optional, after the other outputs: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, only from a player: `SearchResult.values` of `contract/searches.py`, in the card's unit."""
+"""`[N, 4]`, only from a player: the values of the moves (`SearchResult.values` of `contract/searches.py`), in
+the unit that the card names."""
 DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, only from a player: search depth in moves, as `SearchResult.depth`."""
+"""`[N]`, only from a player: search depth in moves (`SearchResult.depth` of `contract/searches.py`)."""
 POSITIONS = Tensor("positions", np.dtype(np.int64), ())
-"""`[N]`, only from a player: number of boards and afterstates that it visited."""
+"""`[N]`, only from a player: number of boards and afterstates that its search visited."""
 
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
 """Additional outputs of a player; `VALUES` is missing if the player does not value moves."""

@@ -21,11 +21,11 @@ from octofold_game.system.files import read_regular
 # The names of models and the files of a version.
 
 MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
-"""Valid names of models and their folders: letters, digits and "_", after the first character also "." and
-"-"."""
+"""Pattern of the names of models and their folders: letters, digits and "_", and after the first character
+also "." and "-"."""
 
 DEFAULT_MODEL = "flagship"
-"""The shipped model for playing. By default, it answers calls without a model name."""
+"""The shipped model that, by default, answers calls without a model name."""
 
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -47,7 +47,7 @@ MOVES_FILES: dict[Precision, str] = {
     "fp16": "moves.fp16.onnx",
 }
 TRITON_FILE = "config.pbtxt"
-"""Configuration with which NVIDIA Triton can serve the model's folder. It is beside the versions."""
+"""Configuration for NVIDIA Triton, which can serve the folder of a model. It lies beside the versions."""
 
 
 def tensor_file(name: str) -> str:
@@ -85,7 +85,7 @@ class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Agreement of a precision with float32 on boards of one stage of the games: the share of equal moves."""
+    """Share of the boards from one stage of the games on which a precision makes the same move as float32."""
 
     boards: Count
     agreement: float
@@ -97,9 +97,10 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
     tensors: dict[str, ListedFile] = {}
     """The files of tensors that are too large for the graph, by the name of the tensor."""
     moves: ListedFile | None = None
-    """A faster graph with only the output `move`. It uses the initializers of the complete graph."""
+    """A faster graph with only the output `move`. It has no initializers: a server adds those of the complete
+    graph."""
     agreement: float | None = None
-    """Share of boards on which the move is that of float32; None for float32 itself."""
+    """Share of the boards on which the move is the same as in float32; None for float32 itself."""
     agreement_by_stage: dict[str, StageAgreement] = {}
 
 
@@ -132,9 +133,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     score: Count = 0
     """Average score with this description. The games end after some hundred moves."""
     others: dict[str, float] = {}
-    """Average scores with other descriptions, the best first, by a name of the description."""
+    """Average score with each other description, by the description's name, the best first."""
     is_cut_short: bool = False
-    """Whether the time limit ended the games before there were enough."""
+    """Whether a time limit ended the games early."""
     problem: str | None = None
     """The suspected fault in one line; None if no other description plays better."""
     warning: str | None = None
@@ -149,18 +150,18 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of boards in a batch."""
     one_by_one: Count
     equal_moves: float | None = None
-    """Share of the boards with equal moves. Rounding errors cause the differences."""
+    """Share of the boards on which both make the same move. Rounding errors cause the differences."""
 
 
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The player that a version contains instead of a graph; see `octofold_game.contract.searches`."""
 
     kind: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", description="a kind of player")]
-    """The name of an entry point; a card never names a module."""
+    """The name of the kind's entry point; a card never names a module."""
     options: dict[str, bool | int | float | str] = {}
     """Options that differ from their defaults."""
     files: dict[str, ListedFile] = {}
-    """Files that the player needs, such as tables, by name."""
+    """Files that the player reads, such as tables, by the names that it expects."""
 
 
 class CheckedBoards(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,8 +204,8 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     than: Count
     """The number of the earlier version."""
     margin: float
-    """Non-inferiority margin that the games have shown: the average of this version is at most this share
-    worse."""
+    """Non-inferiority margin that the games have shown: the average of this version is worse by at most this
+    share."""
     games: Count
     """Number of games of each version. The first games only determine the cap."""
     cap: Count | None
@@ -220,8 +221,7 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     """The value function for luck adjustment; None without adjustment."""
     values_sha256: str | None = None
     worth: float | None = None
-    """Number of plain games divided by the number of adjusted games that give an interval of the same
-    width."""
+    """Number of games without luck adjustment that narrow the interval as much as one adjusted game."""
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,19 +234,19 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     average: float
     average_interval: Interval | None
     difference: float
-    """The average of this version minus that of the other one."""
+    """The average of this version minus that of the alternative."""
     difference_interval: Interval | None
     """95% interval of the average paired difference in score."""
 
 
 class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Scores of alternatives to this export, from the same checkpoint."""
+    """Scores of other exports of the same checkpoint."""
 
     rows: tuple[Alternative, ...]
     command: str
     """The command that repeats the measurement."""
     moves: Count | None = None
-    """Number of moves after which games were stopped; None for games that were played to their ends."""
+    """Number of moves after which games were stopped; None if all games were played to the end."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -266,7 +266,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint_sha256: str = ""
     """SHA-256 of the trained weights."""
     temperature: float | None = None
-    """Temperature of a network that values moves: a value that is higher by this much makes a move e times as
+    """Temperature of a network that values moves: a move whose value is higher by this much is e times as
     probable."""
     tie: float | None = None
     """Moves tie if their probabilities, or their values for a network with a `temperature`, differ by less
@@ -303,7 +303,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def short_digest(sha256: str | None) -> int:
-    """Return the first eight bytes of a SHA-256 as a number, as answers contain them; 0 if unknown."""
+    """Return the first eight bytes of a SHA-256 as a number, as in the answers of a server; 0 if unknown."""
     return int(sha256[:16], 16) if sha256 and _HEXADECIMAL.fullmatch(sha256) else 0
 
 
@@ -352,11 +352,11 @@ def parse_card(text: str) -> Card:
 
 
 def card_of(content: Any) -> Card:
-    """Return the card that parsed JSON describes, with the errors of `parse_card`."""
+    """Convert parsed JSON to a card. Raises the errors of `parse_card`."""
     if not isinstance(content, dict):
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:
-        found = structured(content, _Versioned).format  # other fields have a meaning only in a known format
+        found = structured(content, _Versioned).format  # first, because the format defines the other fields
         if found not in (CARD_FORMAT, PLAYER_CARD_FORMAT):
             raise CardError(f"{CARD_FILE}: format must be {CARD_FORMAT} or {PLAYER_CARD_FORMAT}, got {found}")
         card = structured(content, Card)

@@ -1,7 +1,7 @@
-"""Defines those parts of the files of evaluations and comparisons that other programs read.
+"""Defines the files of evaluations and comparisons, as far as packages other than the client read them.
 
-The client writes them. The export reads `result.json` and `comparison.json`, and the server shows the games.
-docs/results.md and docs/compare.md describe every field.
+The client writes these files. The export reads `result.json` and `comparison.json`, and the server shows the
+games. docs/results.md and docs/compare.md describe every field.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ RESULTS = Path("results")
 CONDITIONS_FILE, GAMES_FILE, LIVE_FILE, RESULT_FILE = (
     "conditions.json", "games.replay", "live.json", "result.json",
 )  # fmt: skip
-"""Files of an evaluation that other programs read."""
+"""Names of the files of an evaluation."""
 UNFINISHED_FILE = "unfinished.replay"
-"""Unfinished games of an evaluation. The file is saved every few seconds and when the evaluation stops."""
+"""Name of the file with the unfinished games of an evaluation. It is saved every few seconds and when the
+evaluation stops."""
 RESULT_SCHEMA = 4
 """Version of `result.json`. It increases when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
-"""Versions of `result.json` whose conditions and run have the same fields."""
+"""All versions of `result.json` that this version of Octofold reads."""
 COMPARISON_SCHEMA = 3
-"""Version of `comparison.json`. It increases like `RESULT_SCHEMA`."""
+"""Version of `comparison.json`. It increases when a field is removed or changes its meaning."""
 FIRST_GAMES = 10
-"""Number of games of a comparison that only determine the cap of the scores. No bets are made on them,
-because bets need a known cap."""
+"""Number of games at the start of a comparison that only determine the cap of the scores. The test by betting
+begins after them, because bets need a known cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (1,064 to 1,126; 1,000 games, papers/README.md)."""
 UNDECIDED, NO = 3, 4
-"""Exit codes of a comparison. `UNDECIDED`: the games did not decide its question. `NO`: the answer is no."""
+"""Exit codes of a comparison: the games did not decide its question, and the answer is no."""
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """Return a warning if an average is not clearly above that of random moves; otherwise empty."""
+    """Return a warning if an average is not clearly above that of random moves; empty if it is."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
     random_average = f"{RANDOM_AVERAGE:,}"
@@ -53,17 +54,18 @@ class WithoutLuck(msgspec.Struct, frozen=True):
     average: float
     interval: Interval | None
     worth: float
-    """Number of plain games divided by the number of adjusted games that give an interval of the same
-    width."""
+    """Number of games without luck adjustment that narrow the interval as much as one adjusted game."""
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
-    """One of several slices of the games, of almost equal size."""
+    """One of the slices into which the games of an evaluation are cut; their sizes differ by at most one."""
 
     number: int
+    """Number of this slice, from 1."""
     of: int
+    """Number of slices."""
     games: Count | None = None
-    """Number of games of all slices together."""
+    """Number of games in all slices together; None if it is unknown."""
 
 
 class PlannedGames(msgspec.Struct, frozen=True):
@@ -89,10 +91,10 @@ def slice_range(number: int, of: int, games: int) -> range:
 
 
 class Completeness(msgspec.Struct, frozen=True):
-    """The numbers of finished and missing games of an evaluation; decides whether it is finished.
+    """The numbers of finished and missing games of an evaluation.
 
-    Long games end last. If an evaluation stops early, the finished games are the short ones. So averages,
-    shares and ranks of these games would be biased.
+    Long games end last. If an evaluation stops early, most finished games are short ones. So their averages,
+    shares and ranks would be biased.
     """
 
     planned: int
@@ -107,10 +109,11 @@ class Completeness(msgspec.Struct, frozen=True):
         """Count the games.
 
         Args:
-            planned: the indices of the planned games; None if unknown, which means all games up to `last`.
+            planned: the indices of the planned games; None if they are unknown. All games up to `last` then
+                count as planned.
             finished: number of finished planned games.
             running: number of saved planned games that have not ended.
-            last: the largest index of a finished or saved game; -1 without any.
+            last: the largest index of a finished or saved game; -1 if there is none.
         """
         games = range(last + 1) if planned is None else planned
         begun = max(0, min(last + 1, games.stop) - games.start)
@@ -160,7 +163,7 @@ class EvaluationFile(msgspec.Struct, frozen=True):
 
 
 class ScoreCap(msgspec.Struct, frozen=True):
-    """How a pair's bets count scores: the cap, and the adjustment for luck."""
+    """How scores count in the test by betting: their cap, and the adjustment for luck."""
 
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
@@ -171,8 +174,7 @@ class ScoreCap(msgspec.Struct, frozen=True):
     sha256: str | None = None
     """Digest of the value function, if it has one."""
     worth: float | None = None
-    """Number of plain games divided by the number of adjusted games that give an interval of the same
-    width."""
+    """Number of games without luck adjustment that narrow the interval as much as one adjusted game."""
 
 
 class ComparedPair(msgspec.Struct, frozen=True):
@@ -182,7 +184,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     """The result as a sentence."""
     games: tuple[Count, Count]
     ratio: float | None = None
-    """The average of the second player divided by that of the first; None without bets."""
+    """The average of the second player divided by that of the first; None without a test by betting."""
     ratio_interval: Interval | None = None
     limit_error_rate: float | None = None
     bets: ScoreCap | None = None

@@ -1,8 +1,8 @@
 """The interface between a player and its server: a search with limits, and its results.
 
 A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
-has the class method `served` of `ServedKind`. The server reads the options and the files from a card and
-passes them to `served`, which opens no path itself.
+has the class method `served` of `ServedKind`. The server reads the options from a card and maps the files
+that the card lists. It passes both to `served`, which opens no path itself.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ class Limits(NamedTuple):
     """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it every
     millisecond."""
     deeper: bool = False
-    """Whether to search deeper than the options say, for as long as `seconds` allow; needs finite
-    `seconds`."""
+    """Whether to search deeper than the player's options say while time is left; needs finite `seconds`."""
     turn_seconds: float = math.inf
     """Wall-clock time after which no search of another board begins. The first board is always searched."""
 
 
 class SearchResult(NamedTuple):
-    """Results for N boards: all boards, or those whose search began within `turn_seconds`."""
+    """The results for N boards: all boards of a search, or the first ones if `turn_seconds` ran out."""
 
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or no search was finished."""
@@ -51,8 +50,8 @@ class SearchResult(NamedTuple):
     """`[N, 4]` in the player's `value_unit`. It is `-inf` for illegal moves, and for all moves if `depth` is
     0. None for a player without values."""
     depth: NDArray[np.uint8]
-    """`[N]`: depth of the finished search in moves. 0 if no search was finished or needed, for example
-    because a table gives the move."""
+    """`[N]`: depth of the finished search in moves; 0 if no search was finished, or if none was needed
+    because a table has the move."""
     positions: NDArray[np.int64]
     """`[N]`: number of visited boards and afterstates."""
 
@@ -70,7 +69,7 @@ class Search(Protocol):
         ...
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
-        """Search moves for boards `[N, 16]`, on the number of cores that was passed to `ServedKind.served`.
+        """Find moves for boards `[N, 16]`, on the number of cores that was passed to `ServedKind.served`.
 
         Unless time runs out, the answer for a board depends only on the board, the options and the files: not
         on the other boards, on earlier calls, or on the number of cores.
@@ -91,8 +90,8 @@ class ServedKind(Protocol):
 
         Args:
             options: the options in the card; missing options have their defaults.
-            files: the content of the card's files by name, read-only. They are memory-mapped because they may
-                have gigabytes, so do not copy them.
+            files: the content of the card's files by name, read-only. The files may have gigabytes. They are
+                memory-mapped, so do not copy them.
             cores: the cores that one call of `find` may use.
 
         Raises:

@@ -1,7 +1,7 @@
 """Converts the content of JSON and TOML files to typed structures; errors name the place and the fault.
 
-msgspec checks the types. Its errors do not name the wrong value, nor the entry of the mapping or list that
-contains it. So this module finds the smallest part of the content that fails by itself, and explains it.
+msgspec checks the types. Its errors name neither the wrong value nor the entry of a mapping or list that
+contains it. So this module finds the smallest part of the content that msgspec rejects, and explains it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _BOUNDS = {
     "<": "must be below",
 }
 
-_LONGEST_VALUE = 60  # characters of a wrong value in an error: content may be hostile
+_LONGEST_VALUE = 60
+"""Maximum number of characters that an error quotes of a wrong value, since content may be hostile."""
 
 _NO_CHOICE = "Invalid enum value"
 _OF_A_KEY = " - at `key` in `$`"
@@ -74,7 +75,7 @@ def structured(content: Any, kind: type[_T]) -> _T:
 
 
 def _explained(part: _Part, reason: str) -> str:
-    """Return an explanation why a part is wrong; `reason` is msgspec's message."""
+    """Explain why a part is wrong; `reason` is msgspec's message."""
     for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
@@ -117,12 +118,12 @@ def _in_words(part: _Part, reason: str) -> str:
     if match := _LENGTH.fullmatch(reason):
         allowed = f"; there {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
         return f"{place} has {len(content)} entries{allowed}"
-    if isinstance(content, dict) and (tags := _tags(kind)):  # its tag is unknown
+    if isinstance(content, dict) and (tags := _tags(kind)):  # the tag of the union is unknown
         name = next(iter(tags.values())).__struct_config__.tag_field or ""
         tag = _Part(content[name], Literal[*tags], f"{place}.{name}".lstrip("."))
         return _in_words(tag, _NO_CHOICE)
     if reason.startswith(_NO_CHOICE):
-        if isinstance(content, dict):  # a key is unknown
+        if isinstance(content, dict):  # a key of the mapping is unknown
             known = get_args(_plain(get_args(kind)[0]))
             wrong = next(key for key in content if key not in known)
             is_ = f"{place} has {_describe(wrong)}"
@@ -136,7 +137,7 @@ def _in_words(part: _Part, reason: str) -> str:
         names = [name for name in match[1].split(" | ") if name != "null"]
         names = [name for name in names if name != "int" or "float" not in names]
         return f"{is_}, not {' or '.join(_WORDS[name] for name in names)}"
-    return f"{place}: {reason}".lstrip(": ")  # message of a structure's own check
+    return f"{place}: {reason}".lstrip(": ")  # raised by a `__post_init__` of the structure
 
 
 def _plain(kind: Any) -> Any:

@@ -26,12 +26,12 @@ GRID = 0.16
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a picture in inches, and whether it has a title."""
+    """The width and height of a picture in inches, and whether it has a title."""
 
     width: float
     height: float
     titled: bool
-    """Whether the picture has its own title. In a report, the page shows the title."""
+    """Whether the picture contains its title. In a report, the page shows the title instead."""
 
 
 WIDE = Size(8.0, 4.6, titled=True)
@@ -41,7 +41,7 @@ COMPACT = Size(4.5, 3.2, titled=False)
 
 _STYLE: dict[Any, Any] = {
     "font.size": 9.5,
-    "text.parse_math": False,  # the name of a player may contain a dollar
+    "text.parse_math": False,  # a dollar sign in the name of a player does not begin a formula
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -74,7 +74,7 @@ def styled() -> AbstractContextManager[None]:
 
 def figure_of(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
     """Make an empty figure. If `size.titled`, it shows the title and the subtitle."""
-    # Figures of pyplot would need a screen and stay in memory.
+    # Do not use pyplot: its figures need a screen and stay in memory.
     figure = Figure(figsize=(size.width, height or size.height), layout="constrained")
     if size.titled:
         inches = figure.get_figheight()
@@ -85,7 +85,7 @@ def figure_of(size: Size, title: str, subtitle: str = "", height: float | None =
 
 
 def whole_numbers(axes: Axes, axis: str, most: int = 6) -> None:
-    """Label an axis with whole numbers such as 50,000, at most `most` of them."""
+    """Label the x or y axis with at most `most` whole numbers, such as 50,000."""
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     chosen.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 2.5, 5, 10]))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -97,7 +97,7 @@ def percents(axes: Axes) -> None:
 
 
 def label_of(name: str) -> str:
-    """Return a label for a legend. A leading underscore gets a space before it, or legends skip the label."""
+    """Return a label for a legend. Legends skip labels that begin with "_", so these get a space first."""
     return f" {name}" if name.startswith("_") else name
 
 
@@ -154,5 +154,5 @@ def svg_of(figure: Figure) -> bytes:
 
 
 def thinned(count: int) -> NDArray[np.intp]:
-    """Return at most 400 evenly spread indices of `count` values, including the first and the last."""
+    """Return at most 400 evenly spaced indices of `count` values, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, 400)).round().astype(np.intp))

@@ -31,7 +31,8 @@ _TILES = (
     ("#3f3000", "#f4cf4b"),
     ("#3f3000", "#fbf3cf"),
 )
-"""Colors of tile 2, 4 and so on: number and tile, then both on a dark background if they differ."""
+"""Colors of tile 2, tile 4 and so on: of the number and of the tile. If they differ in dark mode, the colors
+of the number and the tile there follow."""
 
 TILE_COLORS = tuple(tile[1] for tile in _TILES)
 """The colors of tile 2, tile 4 and so on, on a light background."""
@@ -56,12 +57,12 @@ def tile_color(tile: int) -> str:
 
 
 def series_color(number: int) -> str:
-    """Return the color of result `number`, from 0."""
+    """Return the color of result `number`, counted from 0; the colors repeat."""
     return SERIES[number % len(SERIES)]
 
 
 def color_of(exponent: int, *, on_dark: bool = False) -> TileColor:
-    """Return the colors of a tile by its exponent, from 1. Larger tiles have those of the last tile."""
+    """Return the colors of the tile with this exponent. Tiles above 131072 have the colors of 131072."""
     text, background, *dark = _TILES[min(exponent, len(_TILES)) - 1]
     return TileColor(*dark) if on_dark and dark else TileColor(text, background)
 

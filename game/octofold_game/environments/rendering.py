@@ -14,7 +14,7 @@ from octofold_game.commands.extras import install_command
 from octofold_game.drawing.palette import EMPTY, FRAME, color_of
 
 FRAMES_PER_SECOND = 10
-"""Maximum number of moves that a window shows each second."""
+"""Maximum number of boards that a window shows each second."""
 CELL_PIXELS = 64
 _GAP = 6
 BOARD_PIXELS = 4 * CELL_PIXELS + 5 * _GAP
@@ -22,7 +22,7 @@ _LARGEST_TEXT = 28
 
 
 def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Draw a board `[16]`: `[BOARD_PIXELS, BOARD_PIXELS, 3]`, red, green and blue.
+    """Draw a board `[16]` as pixels `[BOARD_PIXELS, BOARD_PIXELS, 3]`: red, green and blue.
 
     Raises:
         DependencyNotInstalled: Pillow is not installed.
@@ -67,7 +67,7 @@ class Window:
         Raises:
             DependencyNotInstalled: pygame is not installed.
         """
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would print a line
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # or pygame prints a greeting
         try:
             import pygame
         except ModuleNotFoundError as error:
@@ -78,7 +78,7 @@ class Window:
         self._screen: Any = None
 
     def show(self, board: NDArray[np.uint8]) -> None:
-        """Show a board `[16]`, and wait, so that at most `FRAMES_PER_SECOND` boards are shown.
+        """Show a board `[16]`, then wait so that each second shows at most `FRAMES_PER_SECOND` boards.
 
         Raises:
             DependencyNotInstalled: Pillow is not installed.

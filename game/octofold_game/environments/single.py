@@ -20,8 +20,8 @@ from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 ENVIRONMENT_ID = "octofold/2048-v0"
-"""Name for `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")`, which imports this
-module."""
+"""Name of the environment. `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")` imports
+this module and creates it."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
@@ -38,9 +38,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         The sum of the tiles that the move merged. The rewards of a game add up to its score.
     illegal action
         An action that does not change the board is illegal. It spawns no tile, its reward is 0, and the game
-        continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, the form that
-        `action_space.sample(mask)` takes. `action_masks()` returns the same as `bool`, the form that maskable
-        agents take.
+        continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, as `action_space.sample(mask)`
+        expects it. `action_masks()` returns the same as `bool`, as agents such as MaskablePPO expect it.
     end
         `terminated` is True when no action is legal, or when two tiles 131072 have merged, which the last
         observation does not show. `truncated` is always False. `info` also has `score` and
@@ -50,8 +49,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
         and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
-        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
-        tiles are those of the game after its two starting tiles.
+        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The game
+        then gets the same new tiles after each move as if it had begun with its two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """
@@ -62,7 +61,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
     }
 
     def __init__(self, *, one_hot: bool = False, render_mode: str | None = None) -> None:
-        """Set up the spaces; `reset` starts the first game.
+        """Set up the spaces of actions and observations; `reset` starts the first game.
 
         Args:
             one_hot: whether observations are one-hot planes instead of exponents.
@@ -155,7 +154,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         return self._observation(), float(self._score - before), bool(finished), False, self._info()
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are legal now: `[4]`, True is legal."""
+        """Return a mask of the actions that are legal on the current board: `[4]`, True is legal."""
         return self._legal.copy()
 
     def render(self) -> Any:
@@ -192,7 +191,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
 
 def _game_index(game: Any) -> int:
-    """Return the index of a game as an int; raise ValueError for other types. `Episodes` checks its range."""
+    """Convert the index of a game to int; raise ValueError for other types. `Episodes` checks its range."""
     try:
         return index(game)
     except TypeError:
@@ -200,10 +199,11 @@ def _game_index(game: Any) -> int:
 
 
 def _starting_board(board: Any) -> NDArray[np.uint8]:
-    """Return a board to start from, `[16]`.
+    """Convert a board to start from to `[16] uint8`.
 
     Raises:
-        ValueError: the board has another shape, other exponents than 0 to 17, or no legal move.
+        ValueError: the shape is neither `[4, 4]` nor `[16]`, an exponent is outside 0 to 17, or no move is
+            legal.
     """
     given = np.asarray(board)
     if given.dtype.kind not in "iu" or given.shape not in ((16,), (4, 4)):

@@ -13,7 +13,7 @@ from octofold_game.rules import MOVE_NAMES, afterstates, flat
 
 
 class LogError(OctofoldError, ValueError):
-    """A play log that cannot be read, written or used; the message names the file."""
+    """An error about a play log that cannot be read, written or used; the message names the file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +50,18 @@ class LoggedMoves:
 class CheckedMoves:
     """N logged moves with the results of checks against the rules.
 
-    Descriptions of the format disagree about its last field: it is the cell of the tile that appears after
-    the move, or of the tile that was placed last before it. An example often fits both.
+    Descriptions of the format disagree about its last field. For some, it is the cell of the new tile after
+    the move; for others, the cell of the tile that appeared before the move. Many moves fit both.
     """
 
     moves: LoggedMoves
     legal: NDArray[np.bool_]
     """`[N]`: whether the move changes the board."""
     new: NDArray[np.bool_]
-    """`[N]`: whether the cell can be that of the new tile, because it is empty after the move."""
+    """`[N]`: whether the new tile after the move can be in the cell, because the cell is empty then."""
     last: NDArray[np.bool_]
-    """`[N]`: whether the cell can be that of the last placed tile, because it holds a 2 or a 4 before the
-    move."""
+    """`[N]`: whether the tile that appeared before the move can be in the cell, because the cell holds a 2 or
+    a 4."""
 
     @classmethod
     def of(cls, moves: LoggedMoves) -> CheckedMoves:

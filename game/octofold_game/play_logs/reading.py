@@ -14,7 +14,8 @@ from octofold_game.play_logs.text import LONGEST_LINE, parse
 SUFFIXES = (".txt", ".txt.gz")
 """Suffixes of log files."""
 
-BLOCK_BYTES = 1 << 18  # small enough for a core's cache
+BLOCK_BYTES = 1 << 18
+"""Number of bytes that are read and parsed at a time, small enough for a core's cache."""
 _TEXT, _GZIP = b"r ", b"\x1f\x8b"
 
 
@@ -41,8 +42,8 @@ def read_log(
 
     Args:
         path: a text file, plain or compressed by gzip.
-        on_bad: called for each bad line, which is skipped.
-        faults: returns the rows of moves that the caller considers bad, each with the reason.
+        on_bad: called with each bad line, which is skipped.
+        faults: further checks of the caller: returns the rows of bad moves, each with the reason.
 
     Raises:
         LogError: the compressed data is damaged or incomplete.
@@ -61,9 +62,9 @@ def read_log(
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:
-    """Yield blocks of decompressed lines of about `BLOCK_BYTES`; every block ends in a newline.
+    """Yield blocks of about `BLOCK_BYTES` of decompressed lines; every block ends in a newline.
 
-    The rest of a line that is much longer than `LONGEST_LINE` is dropped.
+    If a line is much longer than `LONGEST_LINE`, its end is dropped.
 
     Raises:
         LogError: the compressed data is damaged or incomplete.
@@ -106,4 +107,4 @@ def _begins_with(path: Path, *starts: bytes) -> bool:
         with path.open("rb") as file:
             return file.read(2) in starts
     except OSError:
-        return False  # reading the file will explain why it cannot be read
+        return False  # the caller will read the file and report the error

@@ -19,14 +19,13 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import whole_file
 
 LONGEST_LINE = 1000
-"""Maximum number of bytes of a line without its end. A move needs at most 56, so longer lines are not moves,
-even with additional white space."""
+"""Maximum number of bytes of a line without its newline. A move takes at most 56 bytes; the rest is room for
+additional white space."""
 
 _MARK, _BOARD, _COLON, _MOVE, _CELL, _TOKENS = 0, slice(1, 17), 17, 18, 19, 20
 _LARGEST = np.full(_TOKENS, LARGEST_EXPONENT, dtype=np.uint8)
 _LARGEST[[_MOVE, _CELL]] = 3, 15
 _GZIP_LEVEL = 3
-# bytes up to the value of a space separate tokens
 _SPACE, _ZERO, _NEWLINE = np.frombuffer(b" 0\n", dtype=np.uint8)
 
 
@@ -66,7 +65,7 @@ def parse(block: bytes) -> tuple[LoggedMoves, NDArray[np.int64], list[tuple[int,
 
 def _tokens(content: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the start of each token, and its end (exclusive)."""
-    solid = content > _SPACE
+    solid = content > _SPACE  # control characters such as tabs separate tokens, too
     edges = np.flatnonzero(solid[1:] != solid[:-1]) + 1
     if len(solid) and solid[0]:
         edges = np.concatenate([[0], edges])
@@ -90,7 +89,7 @@ def _numbers(
 
 
 def fault_of(line: bytes) -> str:
-    """Return the fault of a line without its newline; empty if the line is a move."""
+    """Explain why a line, given without its newline, is not a move; return "" if it is one."""
     if len(line) > LONGEST_LINE:
         return f"it is longer than {LONGEST_LINE:,} bytes"
     tokens = "".join(chr(byte) if byte > _SPACE else " " for byte in line).split(" ")
@@ -111,7 +110,7 @@ def fault_of(line: bytes) -> str:
 
 def format_moves(moves: LoggedMoves) -> bytes:
     """Format moves as lines of a play log."""
-    lines = np.zeros((len(moves), 57), dtype=np.uint8)  # zeros are removed below
+    lines = np.zeros((len(moves), 57), dtype=np.uint8)  # the padding of zero bytes is removed below
     lines[:, 0] = ord("r")
     lines[:, 1:49] = _SHOWN[moves.boards].reshape(-1, 48)
     lines[:, 49:51] = np.frombuffer(b" :", dtype=np.uint8)
@@ -124,9 +123,9 @@ def format_moves(moves: LoggedMoves) -> bytes:
 
 @contextmanager
 def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
-    """Yield a function that appends moves to a log file, which appears when the block ends without error.
+    """Yield a function that appends moves to a log file, which is compressed if its name ends in `.gz`.
 
-    The file is compressed if its name ends in `.gz`.
+    The file appears under its name when the block ends without an error.
 
     Raises:
         OSError: the file cannot be written.
@@ -142,4 +141,4 @@ def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
 _SHOWN: NDArray[np.uint8] = np.array(
     [list(f" {number}".encode().ljust(3, b"\0")) for number in range(LARGEST_EXPONENT + 1)], dtype=np.uint8
 )
-"""`[18, 3]`: the text of each number after a space, padded with zero bytes."""
+"""`[18, 3]`: the text of each number from 0 to 17, with a space before it, padded with zero bytes."""

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TextIO
 
-# Without this flag, opening a pipe waits for a writer.
+# Without O_NONBLOCK, opening a pipe waits for a writer.
 _WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -41,7 +41,7 @@ def open_regular(path: Path, max_bytes: int) -> BufferedReader:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file; the arguments and errors are those of `open_regular`."""
+    """Return the bytes of a file. Raises the errors of `open_regular`."""
     with open_regular(path, max_bytes) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:  # the file has grown since it was opened
@@ -61,7 +61,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return the reason why a folder is not writable, even if it is missing; None if it is or can be made."""
+    """Return the reason why a folder is not writable or cannot be made; None if it is or can be."""
     nearest = nearest_existing(folder)
     if not nearest.is_dir():
         return f"{nearest} is not a folder"
@@ -70,10 +70,11 @@ def why_not_writable(folder: Path) -> str | None:
 
 @contextmanager
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
+    """Yield a temporary path for a new file, which replaces `file` when the block ends.
 
-    After a power cut, the file may be empty or full of zeros, unless `durable` is set, which waits for the
-    disk. Each writer has its own temporary path. The last of several writers wins.
+    If the block fails, the new file is deleted. With `durable`, this waits for the disk; without it, the file
+    may be empty or full of zeros after a power cut. Each writer has its own temporary path, and the last of
+    several writers wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
@@ -90,14 +91,14 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def appending(file: Path) -> Iterator[TextIO]:
-    """Open a text file to append UTF-8 text. The file's name is added to errors that name no file."""
+    """Open a file to append UTF-8 text. Add its name to errors of the block that name no file."""
     with naming(file), file.open("a", encoding="utf-8") as opened:
         yield opened
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name `path` to errors of the block that name no file, such as that of a full disk."""
+    """Add the name `path` to errors of the block that name no file, such as the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -108,7 +109,7 @@ def naming(path: Path) -> Iterator[None]:
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
     """Add the name `file` to an error that names no file, or only the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
-    # An error without a number shows its text only if it names no file, so it gets no name.
+    # Python does not show the text of an OSError that has a file name, but no `errno`.
     if isinstance(error, OSError) and error.errno and error.filename in nameless:
         error.filename = str(file)
 

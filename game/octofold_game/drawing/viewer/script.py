@@ -11,12 +11,17 @@ _LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
 
 
 def in_one(modules: Mapping[str, str], entry: str) -> str:
-    """Return the module `entry` and all its imports as one script for any browser.
+    """Combine the module `entry` and all modules that it needs into one script.
 
     A module becomes a function that returns its exports. Comments on their own lines are removed.
 
+    Args:
+        modules: the text of each module, by its path.
+        entry: the path of the module to run.
+
     Raises:
-        ValueError: a module has an import or export of an unsupported form, or imports itself through others.
+        ValueError: a module has an import or export of an unsupported form, or modules import each other in a
+            cycle.
     """
     texts = _texts(modules, entry)
     for name, text in texts.items():
@@ -26,7 +31,7 @@ def in_one(modules: Mapping[str, str], entry: str) -> str:
 
 
 def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """Return the rewritten module and its dependencies, in an order in which they can run."""
+    """Return the rewritten module and its dependencies; each follows the modules that it needs."""
     done: dict[str, str] = {}
     _add(modules, entry, done, ())
     return done
