@@ -33,7 +33,7 @@ class RequestedOutputs(NamedTuple):
     outputs: frozenset[str] = MOVE_ALONE
     """Names of outputs in `octofold_game.contract.graph`. Every answer contains the move."""
     limits: Limits = NO_LIMITS
-    """Limits of searches. Networks ignore them, because their batches are short."""
+    """Limits of searches. Networks ignore them, because a batch takes them little time."""
     running: NDArray[np.intp] | None = None
     """Indices of the boards whose games are not over, in order; None if they are not known. Only searches use
     them."""

@@ -75,7 +75,7 @@ class Config:
     )
     results: Folder = option(
         RESULTS,
-        "show the results of `octofold evaluate` in this folder on the page, to all callers",
+        "show the results of `octofold evaluate` in this folder on the page, to every caller",
     )
     transport: Literal["auto", "native", "direct"] = option(
         "auto",
@@ -198,7 +198,8 @@ class Config:
     )
     admin_tokens: File | None = option(
         None,
-        "file of bearer tokens whose callers may load and unload models; with --tokens alone, no caller may",
+        "file of bearer tokens whose callers may load and unload models; if only --tokens is set, no caller "
+        "may do this",
     )
     admin: bool = option(True, "allow clients to load and unload models")
     reflection: bool = option(True, "serve gRPC reflection, which describes the API to tools such as grpcurl")

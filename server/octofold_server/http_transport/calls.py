@@ -23,7 +23,7 @@ REQUEST_ID = "X-Request-Id"
 """The header of the request id. A caller may send an id, and the reply to a failed call contains one."""
 
 CLIENT_LEFT = 499
-"""The HTTP status for a client that has left. nginx introduced it; no standard has it."""
+"""The HTTP status for a client that has left. nginx introduced it; no standard defines it."""
 
 HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,

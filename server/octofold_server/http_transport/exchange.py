@@ -61,7 +61,7 @@ class Bodies:
         self._budget = budget
         self._seconds = seconds
         self._refusals = refusals
-        self._arriving: dict[Arrival, None] = {}  # the longest silent one comes first
+        self._arriving: dict[Arrival, None] = {}  # the body that has been silent for longest is first
 
     @asynccontextmanager
     async def body(self, request: web.Request, most_bytes: int, allowed: str) -> AsyncIterator[bytes]:
@@ -94,7 +94,7 @@ class Bodies:
                         if len(body) > most_bytes:
                             raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
                         if not arrival.ended:
-                            self._arriving[arrival] = self._arriving.pop(arrival)  # move it to the end
+                            self._arriving[arrival] = self._arriving.pop(arrival)  # moves it to the end
                         if len(body) >= ByteBudget.COUNTED_FROM:
                             self._budget.take(len(body) - arrival.taken, arrival.connection, arrival.taken)
                             arrival.taken = len(body)

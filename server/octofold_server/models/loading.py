@@ -81,7 +81,7 @@ class ServedVersion:
         return short_digest(self.card.sha256_of(self.precision))
 
     @cached_property
-    def made_by(self) -> Mapping[str, str]:
+    def provenance(self) -> Mapping[str, str]:
         """The precision and the digest as strings, which some protocols add to answers."""
         found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in found.items() if value}

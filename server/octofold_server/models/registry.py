@@ -264,8 +264,8 @@ class Models:
         if self._loading_stopped.is_set():
             raise Unavailable("the server is shutting down")
 
-    def has_settled(self, limit_seconds: float) -> bool:
-        """Wait until no version is being loaded or unloaded; return False if the time limit passes first."""
+    def wait_until_settled(self, limit_seconds: float) -> bool:
+        """Wait until no version is being loaded or unloaded. Return False if the time limit passes first."""
         settled = self._changing.acquire(timeout=limit_seconds)
         if settled:
             self._changing.release()
@@ -358,9 +358,9 @@ class Models:
         Args:
             name: the name of the model.
             ready: the versions that answer its calls from now on.
-            newest: whether `self.ready` gives calls without a version the newest of these versions. It is
-                False while a newer player waits for its first call: such calls then reach `resolve`, which
-                loads the player.
+            newest: whether a call without a version gets the newest of these versions at once. It is False
+                while a newer player waits for its first call, because `resolve` must then begin to load the
+                player.
         """
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         table |= {(name, str(version)): served for version, served in ready.items()}

@@ -105,7 +105,7 @@ def serve(
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             touched = ready_file(config.ready_file, lambda: parts.operations.ready)
-            with touched, port_written(config.port_file, ports.grpc):  # this port file comes last
+            with touched, port_written(config.port_file, ports.grpc):  # written after all other files
                 if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_if_exposed(config, ports.grpc)
@@ -114,7 +114,7 @@ def serve(
                     _log.info("process %d is serving on %s", slot.number, address)
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
     _log.info("stopped")
-    if not models.has_settled(LAST_LOAD_SECONDS):
+    if not models.wait_until_settled(LAST_LOAD_SECONDS):
         # A normal exit would wait for the loading thread, or free memory that a native library still uses.
         logging.shutdown()
         os._exit(0)
@@ -235,7 +235,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
     Several processes may share the file: if one removes it, another one that is ready makes it again.
 
     Args:
-        file: the file; None if there is none, and then this does nothing.
+        file: the file; if None, this does nothing.
         is_ready: returns whether the server is ready; called before each touch.
 
     Raises:
@@ -275,7 +275,7 @@ class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
     The ports are bound before models are loaded, so that the server fails early if they are in use. A process
-    that joins others binds the ports only when it is ready, because it then gets connections at once.
+    that joins others binds the ports only when it is ready, because a bound port gets connections at once.
 
     Args:
         parts: the parts of the server.

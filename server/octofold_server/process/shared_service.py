@@ -68,7 +68,7 @@ class SharedService(OpenInference):
     """The operations of a service with several processes. Loading, unloading and metrics involve all of them.
 
     Args:
-        slot: the slot of this process among the others.
+        slot: the place of this process among the others.
         admission: the admission of this process.
     """
 

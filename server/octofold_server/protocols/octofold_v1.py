@@ -89,12 +89,12 @@ class NextMoveCodec(_Codec):
     kind = pb.NextMoveRequest
 
     def request(self, message: pb.NextMoveRequest) -> Request:
-        """Read the model, the version and the boards of a message."""
+        """Return the request in a message: model, version, boards and options."""
         request = Request(message.model, message.version, _board(message.board))
         return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
     def replies(self, _: Sequence[pb.NextMoveRequest], call: AcceptedCall) -> list[bytes]:
-        """Return the reply to each caller that shares an answered call."""
+        """Return the replies of an answered call: one for each caller that shares it."""
         shared = pb.NextMoveResponse(**_shared_fields(call)).SerializeToString()
         return [_direction(moves).SerializeToString() + shared for moves in call.moves_by_caller]
 
@@ -106,11 +106,11 @@ class NextMovesCodec(_Codec):
     kind = pb.NextMovesRequest
 
     def request(self, message: pb.NextMovesRequest) -> Request:
-        """Read the model, the version and the boards of a message."""
+        """Return the request in a message: model, version, boards and options."""
         return _request(message)
 
     def replies(self, messages: Sequence[pb.NextMovesRequest], call: AcceptedCall) -> list[bytes]:
-        """Return the reply to each caller that shares an answered call."""
+        """Return the replies of an answered call: one for each caller that shares it."""
         shared = pb.NextMovesResponse(**_shared_fields(call)).SerializeToString()
         return [
             _answers(message, moves).SerializeToString() + shared
@@ -125,7 +125,7 @@ class StreamNextMovesCodec(_Codec):
     kind = pb.StreamNextMovesRequest
 
     def request(self, message: pb.StreamNextMovesRequest) -> Request:
-        """Read the model, the version and the boards of a message."""
+        """Return the request in a message: model, version, boards and options."""
         return _request(message.request)
 
     def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:

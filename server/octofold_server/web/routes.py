@@ -37,8 +37,8 @@ from octofold_server.web.results import Results
 from octofold_server.web.views import Views
 
 PARAMETERS = ("board", "model", "version", "with_value")
-"""The allowed parameters of a request about a board. The time of a search is not allowed, because a page of
-another site can make the request by the address of an image."""
+"""The allowed parameters of a request about a board. `search_time_us` is not one of them: a page of another
+site could start long searches by images with these addresses."""
 
 NO_MOVE = "none"
 """The answer of `/move` to a board without a legal move."""
@@ -107,7 +107,7 @@ class _Answers:
         words = [MOVE_NAMES[move] if move >= 0 else NO_MOVE]
         if with_value and answer.value is not None:
             words.append(f"{answer.value[0]:.9g}")
-        headers = {f"X-Octofold-{name.title()}": value for name, value in call.served.made_by.items()}
+        headers = {f"X-Octofold-{name.title()}": value for name, value in call.served.provenance.items()}
         return web.Response(text=f"{' '.join(words)}\n", headers=_no_store(SECURITY_HEADERS) | headers)
 
     async def views(self, request: web.Request) -> web.Response:
@@ -121,7 +121,7 @@ class _Answers:
             {
                 "model": call.served.name,
                 "version": call.served.version,
-                **call.served.made_by,
+                **call.served.provenance,
                 "move": int(answer.moves[0]),
                 "probabilities": _first(answer.probabilities),
                 "votes": _first(answer.votes),

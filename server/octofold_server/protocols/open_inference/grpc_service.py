@@ -109,7 +109,7 @@ class ModelInfer:
     kind = pb.ModelInferRequest
 
     def request(self, message: pb.ModelInferRequest) -> Request:
-        """Read the model, the version and the boards of a message."""
+        """Return the request in a message: model, version, boards and options."""
         request = Request(
             message.model_name,
             message.model_version,
@@ -125,7 +125,7 @@ class ModelInfer:
         return usable_request_id(message.id) if message.id else ""
 
     def replies(self, messages: Sequence[pb.ModelInferRequest], call: AcceptedCall) -> list[bytes]:
-        """Return the reply to the caller of an answered call."""
+        """Return the replies of an answered call: here one, because callers do not share it."""
         return [_response(message, call).SerializeToString() for message in messages]
 
 
@@ -152,7 +152,7 @@ class ModelStreamInfer(ModelInfer):
 def _response(message: pb.ModelInferRequest, call: AcceptedCall) -> pb.ModelInferResponse:
     served = call.served
     response = pb.ModelInferResponse(model_name=served.name, model_version=served.version, id=message.id)
-    for name, value in served.made_by.items():
+    for name, value in served.provenance.items():
         response.parameters[name].string_param = value
     for spec, values in outputs_of(call):
         response.outputs.add(name=spec.name, datatype=spec.datatype, shape=values.shape)

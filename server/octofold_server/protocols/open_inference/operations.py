@@ -192,8 +192,8 @@ def _tensor(spec: TensorSpec) -> JsonObject:
 
 
 def _output_config(spec: TensorSpec) -> JsonObject:
-    # Triton's configuration cannot describe an output without dimensions beside the batch, except as an
-    # output of one element that is reshaped.
+    # In Triton's configuration, an output needs a dimension besides the batch. An output without one is
+    # declared with one element and reshaped.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", **shape}
 

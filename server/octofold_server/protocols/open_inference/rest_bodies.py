@@ -45,7 +45,8 @@ MAX_ARRAYS = 100_000
 """Maximum number of arrays in the data of an input. Nested data has one array for each board."""
 
 MAX_ELEMENTS = CELLS * Config.max_boards
-"""Maximum number of elements in the data of an input. Decoding the data blocks all other threads."""
+"""Maximum number of elements in the data of an input. It limits the time of decoding, which blocks all other
+threads."""
 
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
@@ -152,7 +153,7 @@ def write_inference(inference: InferenceBody, call: AcceptedCall) -> Reply:
     reply = {
         "model_name": served.name,
         "model_version": served.version,
-        "parameters": served.made_by,
+        "parameters": served.provenance,
         "outputs": described,
     }
     if inference.id:
