@@ -1,1 +1,1 @@
-"""Rebuilds the players and networks of five publications. `papers/README.md` compares all figures."""
+"""Rebuilds the players and networks of five publications. `papers/README.md` has their figures and ours."""

@@ -40,7 +40,7 @@ _DEEPEST = 24
 LOST = -10_000.0
 """The value of a board without a legal move, below the value of every other board."""
 WON = 10_000.0
-"""The value of a move that wins. For each move before it, the value is 1 less."""
+"""The value of a move that wins. A win that comes one move later is worth 1 less."""
 _LEAST_WON = 9_900.0
 
 
@@ -219,7 +219,7 @@ def _roughness(lines: Lines) -> NDArray[np.int64]:
 
 
 def _steps(lines: Lines) -> NDArray[np.int64]:
-    """Return differences `[3, N]` from tile to tile, skipping the empty cells between them."""
+    """Return the differences `[3, N]` along lines. An inner empty cell counts as the tile before it."""
     first, second, third, last = lines
     second = np.where(second > 0, second, first)
     third = np.where(third > 0, third, second)

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from octofold_game.commands.options import option
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment
-from octofold_training.games.tensor_pool import spread
+from octofold_training.games.tensor_environment import Environment
+from octofold_training.games.tensor_pool import desynchronize
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import build, interface_of
@@ -49,7 +49,7 @@ class DeviceImitationOptions:
     )
     warm_up_moves: int = option(
         8_000,
-        "the teacher plays a random number of moves below this in each game before the run, at search "
+        "limit of the random number of moves that the teacher plays in each game before the run, at search "
         "depth 1",
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
@@ -111,7 +111,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
     def warm_up(self) -> None:
         """Let the teacher play, so that all stages of a game occur."""
-        for _ in spread(self._games, self._teacher, self.options.warm_up_moves):
+        for _ in desynchronize(self._games, self._teacher, self.options.warm_up_moves):
             pass
 
     def learn(self, updates: int = 1000) -> PolicyProgress:

@@ -55,7 +55,7 @@ _DEPTHS = {
 }
 """Kondo's tables 1 and 2: channels and figures of 8-board play, keyed by number of convolutions."""
 _ONE_BOARD = Figures(24_105, 182_296, 0.358)
-"""Kondo's figures of 1-board play, by the network with 5 convolutions."""
+"""Kondo's figures of 1-board play for the network with 5 convolutions."""
 
 _SYMMETRIC = {
     100: (Figures(43_552, 331_748, 0.547), Figures(45_710, 330_756, 0.555)),

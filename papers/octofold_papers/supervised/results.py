@@ -36,7 +36,7 @@ class Result:
     largest: tuple[float, ...]
     """Shares of the games with each of `TILES` as the largest tile."""
     accuracy: float
-    """Share of the latest positions in which the network agreed with the player."""
+    """Share of the last training positions in which the network agreed with the player."""
     hours: float
     """Hours of training up to these positions."""
 

@@ -25,7 +25,7 @@ import torch
 from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable, spawn
+from octofold_training.games.tensor_environment import Environment, MoveTable, spawn
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import ILLEGAL, build
 from octofold_training.networks.encoding import fastest_type
@@ -50,7 +50,7 @@ CURVES = Curves(
 _LARGEST_EXPONENT = 17
 """Exponent of the largest tile. A larger tile ends the game."""
 _FIRST_SHARE = 4
-"""The first update comes after at most a quarter (1 / 4) of the games, as published."""
+"""At most one game in four is played before the first update, as published."""
 _ROTATIONS = 4
 """The four rotations are the first of the eight symmetries."""
 _DEPTH = 3

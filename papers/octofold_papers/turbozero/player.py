@@ -18,7 +18,7 @@ from octofold_game.spawns import SpawnStream, bits_of
 from octofold_players.local_player import OptionError, ValuePlayer, check_option
 from octofold_players.random_player import LARGEST_SEED
 from octofold_training import checkpoints
-from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_environment import MoveTable
 
 from octofold_papers.turbozero.lazyzero import TensorRollouts
 from octofold_papers.turbozero.matrix_form import MatrixForm

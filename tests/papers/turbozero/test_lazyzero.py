@@ -21,7 +21,7 @@ from octofold_papers.turbozero.lazyzero import (
 from octofold_papers.turbozero.matrix_form import MatrixForm
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable
+from octofold_training.games.tensor_environment import Environment, MoveTable
 from octofold_training.networks.build import build
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.run.loop import SavedRun, resume, save_state, train

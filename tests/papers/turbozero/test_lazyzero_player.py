@@ -16,7 +16,7 @@ from octofold_papers.turbozero.matrix_form import MatrixForm
 from octofold_papers.turbozero.network import ResidualNetwork
 from octofold_papers.turbozero.player import LazyZeroPlayer
 from octofold_training import checkpoints
-from octofold_training.games.environment import Environment, MoveTable
+from octofold_training.games.tensor_environment import Environment, MoveTable
 from octofold_training.networks.build import build
 
 NETWORK = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 16}

@@ -8,7 +8,7 @@ import torch
 from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTupleSearch
-from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
 from torch._subclasses.fake_tensor import FakeTensorMode

@@ -18,7 +18,7 @@ import torch
 from octofold_game.rules import afterstates
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot
-from octofold_training.games.environment import Environment
+from octofold_training.games.tensor_environment import Environment
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over
 from octofold_training.networks.build import build
 from octofold_game.commands.options import option

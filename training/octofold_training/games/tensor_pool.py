@@ -1,7 +1,8 @@
 """A pool of running games on one device: half played by the teacher, half by the student.
 
-`position_pool.PositionPool` is the same on a CPU and explains the two halves. Here, every step makes a move
-in all games of the pool. The student's games restart from snapshots of the teacher's boards.
+`position_pool.PositionPool` is the counterpart on a CPU, with an explanation of the two halves. Here, every
+step makes a move in all games of the pool, and the student's games restart from snapshots of the teacher's
+boards.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from octofold_training.games.environment import Environment, MoveTable
+from octofold_training.games.tensor_environment import Environment, MoveTable
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 
 _BETWEEN_SNAPSHOTS = 128
@@ -34,7 +35,7 @@ class TensorPool:
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
         """Let the teacher play each of its games for up to `moves` moves. Then begin the student's games."""
-        for _ in spread(self._teachers, teacher, moves):
+        for _ in desynchronize(self._teachers, teacher, moves):
             self._take_snapshot()
         if moves:
             self._students.restart()
@@ -79,7 +80,7 @@ class TensorPool:
         self._moves = state["moves"]
 
 
-def spread(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
+def desynchronize(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
     """Let the teacher make up to `moves` moves in each game, and yield after each move.
 
     Games with the same number of moves would reach their large merges at the same time. So at the end, each

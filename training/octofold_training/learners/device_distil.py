@@ -18,7 +18,7 @@ from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_environment import MoveTable
 from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners.distil import distillation_loss
@@ -43,7 +43,7 @@ class DeviceDistilOptions(StudentOptions):
     )
     warm_up_moves: int = option(
         8_000,
-        "the teacher plays a random number of moves below this in each game before the run, so that all "
+        "limit of the random number of moves that the teacher plays in each game before the run, so that all "
         "stages of a game occur",
     )
 
@@ -133,5 +133,5 @@ class DeviceDistillation(StudentRun):
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
         self._turn = state["turn"]
-        # The resumed run must not repeat the new tiles of its beginning.
+        # Otherwise, the resumed run would repeat its first new tiles.
         reseed(self._generator, self.options.seed, self.positions)

@@ -52,7 +52,7 @@ class DistilOptions(StudentOptions):
     )
     deep_share: float = option(
         0.0,
-        "share of the positions that the teacher searches two moves deep; the others: one move deep",
+        "share of the positions that the teacher searches two moves deep instead of one",
         maximum=1,
     )
 

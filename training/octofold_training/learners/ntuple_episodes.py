@@ -74,7 +74,7 @@ def learn(entries, layout, options, moves, stop, buffers):
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    # Every game adds the share of late games to `late`, and every late game the share of guided ones to
+    # Every game adds the share of late games to `late`, and every late game the share of guided games to
     # `guided`. When a sum reaches 1, a late or guided game is due. Late games begin in each stage in turn.
     late = guided = np.float64(0)
     turn = 0
@@ -183,7 +183,7 @@ def _coherence_update(entries, indices, target, rate_factor, own_rates):
     """Move the value of an afterstate toward `target`, by temporal coherence, and return the new value.
 
     `indices` are the afterstate's entries. `own_rates` `[T * 8] float32` is a work buffer for their learning
-    rates. All entries are read before one is written, so that the processor overlaps the divisions.
+    rates. All entries are read before any is written, so that the processor overlaps the divisions.
     """
     value = np.float32(0)
     for place, index in enumerate(indices):

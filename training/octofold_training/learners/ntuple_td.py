@@ -81,7 +81,7 @@ class NTupleOptions:
     prune_moves: float = option(
         0.0, "number of moves after which all but the most important entries become 0; 0: never"
     )
-    prune_megabytes: float = option(19.0, "size of the compact tables of the kept entries, in MB")
+    prune_megabytes: float = option(19.0, "size of the compact tables that hold the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
     late_share: float = option(0.5, "share of the games that begin in a late stage", maximum=0.9)
     guided_share: float = option(
@@ -239,7 +239,7 @@ class NTupleLearner:
                 "--state to begin another run"
             )
         for thread in learner._threads:
-            thread.reseed(learner.moves)  # the resumed run must not repeat its first tiles
+            thread.reseed(learner.moves)  # otherwise, the run would repeat its first new tiles
         return learner
 
     def _set_tables(
@@ -256,9 +256,9 @@ class NTupleLearner:
     def grow(self) -> None:
         """Add the tuples and stages that are due and that the run lacks. Never removes any.
 
-        New tuples start with values of 0, so that no board changes its value. In a new stage, a board starts
-        with the value that it has in the previous stage if the tile that begins the new stage is halved. The
-        value of an 8192 is the best guess at the value of the first 16384.
+        New tuples start with values of 0, so that no board changes its value. A new stage starts with the
+        values of the previous stage. For example, a board with a first 16384 gets the value of the board with
+        an 8192 in its place, which is the best guess.
         """
         before = self.network
         due_tuples, due_stages = self.options.shape(self.moves)

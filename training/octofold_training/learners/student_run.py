@@ -28,7 +28,7 @@ from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
-_EXPONENTS = LARGEST_EXPONENT + 1  # number of exponents in a teacher's games
+_EXPONENTS = LARGEST_EXPONENT + 1  # number of different exponents in a teacher's games
 _WEIGHT_DECAY = 0.01
 
 
@@ -76,7 +76,7 @@ class StudentProgress(RunProgress):
 
     accuracy: float
     regret: float
-    """Mean regret of the student in its own games: the best move's value minus the made move's, in points."""
+    """Mean regret in the student's games: the value of the best move minus that of its move, in points."""
     student_games: int
 
     def details(self) -> str:
@@ -202,7 +202,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the next update: it rises linearly, stays, and falls linearly to 0."""
+        """Return the rate of the next update. It rises linearly, stays constant, and falls linearly to 0."""
         options = self.options
         risen = min(1.0, (self.positions + options.batch_size) / options.warm_up)
         rate = risen * cool_down_factor(self.positions, options.positions, options.cool_down)
@@ -220,9 +220,10 @@ class StudentRun(TrainingRun[StudentProgress]):
     def _progress(
         self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
     ) -> StudentProgress:
-        """Return the report on `updates` updates. The other arguments are means over these updates.
+        """Return the report on `updates` updates.
 
-        `games` is the number of the student's games that ended.
+        `loss`, `accuracy`, `regret` and `games` are means over these updates. `games` counts the student's
+        games that ended.
 
         Raises:
             TrainingError: the loss is not a finite number.
@@ -240,5 +241,5 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Continue from `state`, see `TrainingRun.restore`."""
         super().restore(state)
         self._start = state["start"]
-        if self._muon and "muon" in state:  # missing if the saved run used AdamW alone
+        if self._muon and "muon" in state:  # a run that used AdamW alone has saved no state of Muon
             self._muon.restore(state["muon"])

@@ -22,7 +22,7 @@ class OneHot:
 
 
 def fastest_type(device: torch.device | None = None) -> torch.dtype:
-    """Return the type that a device multiplies faster, bfloat16 or float32. A CPU is measured once."""
+    """Return the type that a device multiplies faster: bfloat16 or float32. Measures a CPU the first time."""
     return torch.bfloat16 if device is not None and device.type != "cpu" else _fastest_of_cpu()
 
 

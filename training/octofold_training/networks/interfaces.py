@@ -35,7 +35,7 @@ class Interface:
 
     def by_move(self, answer: Tensor) -> Tensor:
         """Reorder the network's outputs `[N, 4]` to up, right, down, left."""
-        # Indexing with a list of columns would copy the list to the device and stall it.
+        # Indexing with a list of columns would copy the list to the device, which would wait for it.
         return torch.stack([answer[:, column] for column in self.columns], dim=1)
 
 

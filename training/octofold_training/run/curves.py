@@ -39,7 +39,7 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
         return
     from matplotlib.figure import (
         Figure,
-    )  # imported here because it takes a second and not every command draws
+    )  # only when a picture is drawn, since this import takes a second
     from octofold_game.drawing.figures import save, styled
 
     with styled():

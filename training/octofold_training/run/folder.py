@@ -39,7 +39,7 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
 
 
 class History:
-    """The reports of a run. If a run resumes from a state, later reports than this state are dropped.
+    """The reports of a run. If a run resumes from a state, reports after this state are dropped.
 
     `positions` is the number of positions of the state. Every report has a field `positions`, too.
     """

@@ -121,7 +121,7 @@ class SavedRun(NamedTuple):
 
     stages: Sequence[Stage]
     identity: str
-    """Random identifier of the run, which its checkpoint contains, too."""
+    """Random identifier of the run. The checkpoint of the run contains it, too."""
 
 
 def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
@@ -265,7 +265,8 @@ class _Files:
             )
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
         if float16:
-            # Fails before the state is saved, since a run must not resume with weights that are too large.
+            # Checks the weights before the state is saved, since no run may resume with weights that are too
+            # large for float16.
             checkpoints.as_float16(run.averaged.module.state_dict())
         self._require_own_checkpoint()  # another run may have written to the folder in the meantime
         options = asdict(run.options)

@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
 class ProgressLine:
     """A context manager that shows the newest line of a run. `show` may be called often.
 
-    If the output is not a terminal, it prints a line every `every_seconds`, and the last line at the end.
+    If the output is not a terminal, a line is printed every `every_seconds`, and the last line at the end.
     """
 
     def __init__(self, every_seconds: float = 30.0) -> None:

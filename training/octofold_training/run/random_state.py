@@ -26,7 +26,7 @@ def global_generator(device: torch.device) -> torch.Generator:
     """Return torch's default generator on a device."""
     if device.type == "cpu":
         return torch.default_generator
-    torch.cuda.init()  # without this, CUDA has no generators
+    torch.cuda.init()  # creates CUDA's generators
     index = torch.cuda.current_device() if device.index is None else device.index
     return torch.cuda.default_generators[index]
 

@@ -33,7 +33,7 @@ class MoveTable:
         self.slid = torch.from_numpy(afterstates[:, (front, back), :4].swapaxes(0, 1).copy()).to(device)
         """`[2, L, 4] uint8`: every line after a slide to its first cell, and to its last cell."""
         self.points = torch.from_numpy(points[:, front].copy()).to(device)
-        """`[L] int32`: the score of a slide of every line, which is the same in both directions."""
+        """`[L] int32`: the points for a slide of every line, the same in both directions."""
         self._changes = torch.from_numpy(legal[:, (front, back)]).to(device)
         self._weights = torch.from_numpy(_BASE ** np.arange(4)).to(device)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from octofold_game import rules
-from octofold_training.games.environment import Environment, MoveTable, spawn
+from octofold_training.games.tensor_environment import Environment, MoveTable, spawn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 BOARDS = arrays(np.uint8, (40, 16), elements=st.integers(0, rules.LARGEST_EXPONENT), fill=st.just(0))
