@@ -9,7 +9,7 @@ import os
 _VARIABLE = "GRPC_VERBOSITY"
 
 if _VARIABLE not in os.environ:
-    # gRPC reads the variable once, at import. Programs that we start must not inherit it.
+    # gRPC reads GRPC_VERBOSITY once, at import. Programs that we start must not inherit it.
     os.environ[_VARIABLE] = "NONE"
     try:
         import grpc  # noqa: F401

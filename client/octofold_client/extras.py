@@ -10,7 +10,7 @@ from octofold_client.errors import EvaluationError
 
 
 @contextmanager
-def needing(extra: Literal["plots", "ray"]) -> Iterator[None]:
+def require_extra(extra: Literal["plots", "ray"]) -> Iterator[None]:
     """Run a block that imports modules of an extra.
 
     Raises:

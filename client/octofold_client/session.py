@@ -28,7 +28,7 @@ from octofold_client.evaluation.result_folder import Conditions, KeptGames, Resu
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary, in_order
-from octofold_client.extras import needing
+from octofold_client.extras import require_extra
 from octofold_client.provenance import record_run
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
@@ -77,7 +77,7 @@ class EvaluationResult:
         Raises:
             EvaluationError: matplotlib is not installed (the extra `plots`).
         """
-        with needing("plots"):
+        with require_extra("plots"):
             from octofold_client.studies.pictures import figures
         return figures([(self.evaluation.conditions.player, self.evaluation)])
 

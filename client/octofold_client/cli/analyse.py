@@ -59,8 +59,8 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
     last: int = option(50, "number of moves to examine at the end of each game", 1, MOST_GAMES, metavar="K")
     costliest: int = option(
         5,
-        "number of costly moves to print, with their boards (of costly moves close together in a game, only "
-        "the costliest)",
+        "number of costly moves to print, with their boards (if costly moves of a game are close together, "
+        "only the costliest is printed)",
         0,
         COSTLIEST_KEPT,
     )
@@ -76,7 +76,7 @@ def analyse(options: Options) -> None:
         OctofoldError: a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
-    # Checked first, because the work takes minutes.
+    # Check this before the work, which takes minutes.
     options.check_html()
     with ExitStack() as stack:
         judge = options.judge_of(stack)
@@ -98,9 +98,9 @@ def analyse(options: Options) -> None:
     before = None if verdicts.judged.any() else _describe_judged(folder.path)
     files: Files = {}
     if before is not None:
-        # Keep the judged analysis: it took minutes, and the present figures took a second.
+        # The figures of this run took a second. The judged analysis in the folder took minutes.
         print(
-            f"{folder.path / FILE} is unchanged: it contains {before}; use --judge to replace it.",
+            f"{folder.path / FILE} is unchanged: it contains {before}. To replace it, use --judge.",
             file=sys.stderr,
         )
     else:
@@ -117,7 +117,7 @@ def analyse(options: Options) -> None:
 
 
 def _describe_judged(folder: Path) -> str | None:
-    """Return a description of the judged analysis in the folder; None if it contains none."""
+    """Return a description of the judged analysis in the folder; None if the folder has none."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if not kept["judged"]:
@@ -138,7 +138,10 @@ def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
 
 
 def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
-    """Judge every position whose tiles the judge accepts. Return False if Ctrl-C ended the judging."""
+    """Judge the positions, and put the results into `verdicts`. Return False if Ctrl-C ended the work.
+
+    Positions with tiles too large for the judge are skipped.
+    """
     display = display_on(Console(stderr=True))
     try:
         with (
@@ -176,7 +179,7 @@ def _endings(analysis: Analysis) -> str:
         for row in analysis.endings
     ]
     table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
-    note = "The last columns count games by the sum of the other tiles, as a share of the largest tile."
+    note = "The last columns count games by the sum of all tiles but the largest, as a share of the largest."
     return "\n".join([*table, "", note])
 
 
@@ -216,7 +219,7 @@ def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> s
 
 
 def _results_of(folder: Path) -> Path:
-    """Return the value of `octofold-serve --results` with which the page shows this result folder."""
+    """Return the folder to give to `octofold-serve --results`, so that the page shows this result folder."""
     return RESULTS if RESULTS.absolute() in folder.absolute().parents else folder.absolute().parent
 
 

@@ -63,8 +63,8 @@ class CredentialFlags:
         """
         return Credentials.from_files(tls=self.tls, **self._files())
 
-    def credentials_anywhere(self) -> Callable[[], Credentials]:
-        """Return a function that reads the credentials, here or on another machine that has the files."""
+    def credentials_reader(self) -> Callable[[], Credentials]:
+        """Return a function that reads the credentials, also on another machine that has the files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
@@ -81,12 +81,15 @@ class CredentialFlags:
 
 @dataclass(kw_only=True)
 class ServerFlags(CredentialFlags):
-    """The flag for servers, with the flags for their credentials."""
+    """The flag for the servers' addresses, with the flags for credentials."""
 
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
-        """Return the connections. A line on standard error names each server that does not answer."""
+        """Return connections to the servers; enter them to connect.
+
+        A line on standard error then names each server that does not answer.
+        """
         return Servers(self.targets, self.credentials())
 
 
@@ -112,7 +115,7 @@ class PlayersFlag:
 
 
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
-    """Return the name and the version in NAME or NAME:VERSION; `version` is used if the text has none.
+    """Return the name and the version in NAME or NAME:VERSION. Without a version, return `version`.
 
     Raises:
         UsageError: the text and `version` name different versions.

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with handling(
             exit_by_signal, signal.SIGTERM, signal.SIGHUP
-        ):  # so that a server of a subcommand stops, too
+        ):  # so that a server that the subcommand started also stops
             code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -55,8 +55,8 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     models: Folder | None = option(
         None,
-        "start a server for this model repository on a free loopback port, instead of using --target; --luck "
-        "also looks for its default here",
+        "start a server for this model repository on a free loopback port, instead of using --target; the "
+        "default of --luck is also looked up here",
     )
     until_decided: bool = option(
         False,
@@ -82,15 +82,16 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     capped: bool = option(
         True,
-        "compare plain averages (default: a score counts at most four times the larger average of the first "
-        f"{FIRST_GAMES} games; without this cap, rare giant scores would double the number of games)",
+        "compare plain averages (default: scores count up to a cap, four times the larger average of the "
+        f"first {FIRST_GAMES} games; because of rare giant scores, a comparison without it needs about twice "
+        "as many games)",
         flag="--no-cap",
     )
     limit: int = option(10_000, "maximum number of games with --until-decided or a margin", 1, MOST_GAMES)
 
 
 def compare(options: Options) -> int:
-    """Compare result folders, or play games with models and local players and compare them.
+    """Compare result folders, or let models and local players play the games and compare them.
 
     Returns:
         The exit code.
@@ -159,35 +160,38 @@ def _check(options: Options, question: Question | None) -> None:
             "set the cap of the scores"
         )
     if folders and options.until_decided:
-        raise UsageError("--until-decided plays games and needs players, not result folders")
+        raise UsageError("--until-decided cannot be combined with result folders: it plays games")
     if folders and options.models:
-        raise UsageError("--models starts a server for models, but the sides are result folders")
+        raise UsageError(
+            "--models cannot be combined with result folders: it starts a server that plays games"
+        )
     if options.models:
         existing(options.models)
 
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
-    """Warn before the games if `--limit` is too small even for players that score the same in every game."""
-    if question.kind == BETTER:  # for equal players, the answer is no
+    """Print a warning if `--limit` is too small even for players that score the same in every game."""
+    if question.kind == BETTER:  # equal players can only get the answer no
         return
     share, games = 1 / CAP, FIRST_GAMES
     if not options.capped:
         card = first.version.card
-        if card is None or card.strength is None:  # the average score of A is unknown
+        # The number of games follows from the average score of A, which is in its card.
+        if card is None or card.strength is None:
             return
         share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
         games = 0
     games += fewest_games(float(question.margin), share)
     if options.limit < games:
         print(
-            f"--limit {options.limit:,} is too small: for equal players, a yes to {question.flag} takes at "
-            f"least {games:,} games",
+            f"--limit {options.limit:,} is too small: even for equal players, {question.flag} takes at least "
+            f"{games:,} games",
             file=sys.stderr,
         )
 
 
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
-    """Play the games; return the comparison and the folder for it."""
+    """Play the games; return the comparison and the folder for its files."""
     games = replace(games_of(options), values=values)
     models = [name_and_version(side) for side in options.sides]
     with ExitStack() as stack:
@@ -207,7 +211,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)
-            raise EvaluationError(f"{error} ({sides}: not a folder, so taken for a model)") from None
+            raise EvaluationError(f"{error} ({sides}: no such folder, so read as a model)") from None
         _check_different(players)
         folder = options.out or RESULTS / _folder_name(
             [contender.title for contender in players.contenders], f"-seed{games.seed}"
@@ -216,10 +220,10 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
         if question is not None:
             _check_limit(options, question, players.contenders[0])
         try:
-            return _play_games(options, games, players, question), folder
+            return _play_until_decided(options, games, players, question), folder
         except OctofoldError:
             if server:
-                server.check()  # a dead server's log explains more than the error of the call
+                server.check()  # if the server has ended, its log says more than the error of the call
             raise
 
 
@@ -232,7 +236,9 @@ def _check_different(players: Players) -> None:
         known.append(conditions)
 
 
-def _play_games(options: Options, games: Games, players: Players, question: Question | None) -> Contest:
+def _play_until_decided(
+    options: Options, games: Games, players: Players, question: Question | None
+) -> Contest:
     folders = [folder_of(options, games, contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
     number = next_look(0, options.limit) if deciding else games.number
@@ -265,7 +271,7 @@ def _question_of(options: Options) -> Question | None:
 
 
 def _means_folder(side: str) -> bool:
-    """Return whether a side is a result folder: an existing folder, or a text with a slash."""
+    """Return whether a side is a result folder (an existing folder, or a text with a slash), not a model."""
     return Path(side).is_dir() or os.sep in side
 
 

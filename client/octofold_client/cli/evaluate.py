@@ -17,7 +17,7 @@ from octofold_client.cli.result_output import as_json, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.extras import needing
+from octofold_client.extras import require_extra
 from octofold_client.session import Players
 from octofold_client.studies.play_logs import write_logs
 from octofold_client.terminal.display import count_on, display_on
@@ -60,11 +60,11 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
         if self.ray is None:
             yield None
             return
-        with needing("ray"):
+        with require_extra("ray"):
             from octofold_client.ray import cluster
             from octofold_client.ray.games import RayCluster
         with cluster.connected(self.ray):
-            yield RayCluster(self.targets, self.credentials_anywhere())
+            yield RayCluster(self.targets, self.credentials_reader())
 
 
 def evaluate(options: Options) -> None:

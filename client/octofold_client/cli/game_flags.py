@@ -37,7 +37,7 @@ SliceNumbers = Annotated[tuple[int, int], Kind(_slice, "a slice", "K/N", is_plai
 
 @dataclass(kw_only=True)
 class GameFlags:
-    """The flags for games and their folder."""
+    """The flags for the games to play and their folder."""
 
     games: int | None = option(None, f"number of games (default: {GAMES})", 1, MOST_GAMES)
     seed: Seed = option(0, "seed of the new tiles; equal seeds give equal tiles", metavar="N")
@@ -50,22 +50,22 @@ class GameFlags:
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
     patience: int | None = option(
         None,
-        "timeout for retries while no server answers, for example during a restart (default: "
-        f"{RETRY_TIMEOUT_SECONDS:g} during the games, 0 before them)",
+        "time to retry while no server answers, for example during a restart (default: "
+        f"{RETRY_TIMEOUT_SECONDS:g} during the games, 0 before the first game)",
         0,
         MOST_PATIENCE,
         metavar="SECONDS",
     )
     watch: bool = option(
         False,
-        "also write the boards of running games into live.json in the result folder, for the Watch tab of "
-        "the server's page",
+        "also write the boards of running games into live.json in the result folder; the Watch tab of the "
+        "server's page shows them",
     )
 
 
 @dataclass(kw_only=True)
 class SliceFlag:
-    """The flag for a slice of the games."""
+    """The flag `--slice`, which selects a part of the games."""
 
     slice: SliceNumbers | None = option(
         None, "cut the games into N slices and play only slice K; octofold merge puts the slices together"
@@ -88,7 +88,11 @@ def games_of(options: GameFlags) -> Games:
 
 
 def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: bool) -> ResultFolder:
-    """Return the folder for a contender's games: --out if it plays `alone`, otherwise a subfolder."""
+    """Return the folder for a contender's games.
+
+    This is --out if the contender plays `alone`, and otherwise a subfolder of --out. Without --out, it is a
+    folder in `results`.
+    """
     name = folder_name("evaluate", contender, games)
     if not options.out:
         return ResultFolder(RESULTS / name)
@@ -100,13 +104,13 @@ def folder_name(command: str, contender: Contender, games: Games) -> str:
     model, part = name_in_folder(contender.model), games.wanted
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalContender) and not contender.has_own_digest and contender.sha256:
-        version += f"-{contender.sha256[:8]}"  # games of a changed player get another folder
+        version += f"-{contender.sha256[:8]}"  # a changed player gets another folder
     suffix = f"-slice{part.number}of{part.of}" if isinstance(part, Slice) else ""
     return f"{command}-{model}-{version}-seed{games.seed}{suffix}"
 
 
 def name_in_folder(name: str) -> str:
-    """Return the name with hyphens in place of slashes and other characters that do not suit folder names."""
+    """Return the name, with a hyphen in place of each character that folder names should not contain."""
     return _NOT_IN_NAMES.sub("-", name)
 
 

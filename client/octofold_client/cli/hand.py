@@ -72,19 +72,19 @@ def _full_screen() -> Console:
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EvaluationError("hand needs a terminal")
+        raise EvaluationError("a game by hand needs a terminal")
     if console.is_dumb_terminal:
-        raise EvaluationError("hand needs a terminal that can move its cursor, but TERM is dumb")
+        raise EvaluationError("a game by hand needs a terminal that can move its cursor, but TERM is dumb")
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
-            f"hand draws with UTF-8, but the locale is {console.encoding}; set LC_ALL=C.UTF-8 if "
-            "the terminal supports UTF-8"
+            f"a game by hand is drawn with UTF-8, but the locale is {console.encoding}; set LC_ALL=C.UTF-8 "
+            "if the terminal supports UTF-8"
         )
     return console
 
 
 class _Games:
-    """The games of the folder: the current game, and unfinished earlier games."""
+    """The games of the folder: the current game, finished games, and other unfinished games."""
 
     def __init__(self, kept: KeptGames, seed: int) -> None:
         self._kept = kept
@@ -103,7 +103,7 @@ class _Games:
         self._kept.save_unfinished([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
-        """Leave the current game, begin another one and return it."""
+        """Save the current game, begin a new one and return it. A game without moves is kept as current."""
         if self._game.moves:
             self.leave()
             if not self._game.over:
@@ -112,7 +112,7 @@ class _Games:
         return self._game
 
     def leave(self) -> None:
-        """Save the current game; if it is over, with the finished games."""
+        """Save the current game with the finished games if it is over, otherwise with the unfinished ones."""
         if self._game.over:
             self._kept.append([self._game.episode])
             self._finished += 1
@@ -121,7 +121,7 @@ class _Games:
             self.save()
 
     def counts(self) -> str:
-        """Return the numbers of finished and unfinished games, in words."""
+        """Return the numbers of finished and unfinished games as text."""
         left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
         return f"{self._finished:,} finished and {left:,} unfinished games"
 
@@ -141,7 +141,7 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
                     return
                 if console.size != size:
                     break
-            # An interrupt within a move would leave a game that breaks the rules.
+            # Ctrl-C in the middle of a move would leave a game that breaks the rules.
             with DeferredInterrupts():
                 for key in keys:
                     hand.press(key)
@@ -170,7 +170,7 @@ COMMAND = Command(
     "hand",
     "play by hand on the terminal",
     "Plays 2048 by hand, with the arrow keys, WASD or HJKL. The player or model of --judge gives hints and "
-    "comments on each move; without --judge, the server's default model gives them if a server answers. "
+    "comments on each move; without --judge, the server's default model does, if a server answers. "
     "Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,

@@ -8,7 +8,7 @@ from octofold_game.commands.options import option
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.evaluation.contest import Contest
-from octofold_client.extras import needing
+from octofold_client.extras import require_extra
 from octofold_client.studies.html.parts import read_parts
 
 HTML_FILE = "report.html"
@@ -31,7 +31,7 @@ class HtmlFlag:
             EvaluationError: `--html` is given, but matplotlib is not installed.
         """
         if self.html:
-            with needing("plots"):
+            with require_extra("plots"):
                 import octofold_client.studies.html.page  # noqa: F401
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from octofold_game.commands.options import option
 
 SCHEMA = 1
-"""Version of the objects; it grows when a field is removed or changes its meaning."""
+"""Version of the JSON format; it increases when a field is removed or changes its meaning."""
 
 
 Files: TypeAlias = dict[str, str | list[str]]
@@ -25,7 +25,7 @@ class JsonFlag:
 
 
 def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
-    """Print the object and its files as JSON; without `as_json`, print only the files, one per line."""
+    """Print the JSON object `content` with the field `files`; without `as_json`, print only the files."""
     if as_json:
         print_json(content | {"files": files})
         return
@@ -36,6 +36,6 @@ def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """Print the object. If it has no field `schema`, the field is added at its start."""
+    """Print the JSON object `content`. If it has no field `schema`, the field is added at its start."""
     json.dump({"schema": SCHEMA} | content, sys.stdout, indent=2)
     print()

@@ -1,4 +1,4 @@
-"""The flags `--judge` and `--luck`: players and models that value moves and boards."""
+"""The flags `--judge` and `--luck`, which name a player or model that values moves and boards."""
 
 import os
 import socket
@@ -36,10 +36,10 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """Return the local player of the spec `who`, or the model of the server that `who` names.
+    """Return what `local` makes of the spec `who`, or what `served` makes of the server's model `who`.
 
-    If `who` is the name of a local player but lacks required options, return the server's model of this name,
-    if there is one.
+    A spec comes first. If it lacks required options, the server's model of the same name is used, if there is
+    one.
     """
     unfit = None
     if is_spec(who):
@@ -61,14 +61,14 @@ def _is_listening(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_SECONDS).close()
-    except (OSError, ValueError):  # an address of a Unix socket has no port
+    except (OSError, ValueError):  # a Unix socket, whose address has no port
         return False
     return True
 
 
 @dataclass(kw_only=True)
 class JudgeFlags(ServerFlags):
-    """The flag `--judge`, and the servers that may have the judge."""
+    """The flag `--judge`, and the flags of the servers whose models it may name."""
 
     judge: Name = option(
         "",
@@ -78,7 +78,7 @@ class JudgeFlags(ServerFlags):
     )
 
     def judge_of(self, stack: ExitStack) -> Judge | None:
-        """Return the judge of the flag; None without the flag.
+        """Return the judge that `--judge` names; None without the flag.
 
         Raises:
             EvaluationError: the player is unknown, or does not value moves.
@@ -87,11 +87,10 @@ class JudgeFlags(ServerFlags):
         return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
-        """Return the adviser that the flag names. It raises the errors of `judge_of`.
+        """Return the adviser that `--judge` names; without the flag, the server's default model.
 
-        Unlike a judge, an adviser need not value moves. Without the flag, the server's default model is the
-        adviser. Return None if neither a judge nor a server is named and no server answers at the default
-        address.
+        Unlike a judge, an adviser need not value moves. Return None if neither `--judge` nor `--target` is
+        given and no server answers at the default address. The errors are those of `judge_of`.
         """
         if self.judge:
             return _find(self.judge, self, stack, local_adviser, served_adviser)
@@ -103,21 +102,21 @@ class JudgeFlags(ServerFlags):
 
 @dataclass(kw_only=True)
 class LuckFlag(ServerFlags):
-    """The flag `--luck`: the judge whose values take luck out of scores."""
+    """The flag `--luck`, which names the judge whose values remove the luck of the tiles from scores."""
 
     luck: Name = option(
         "",
-        "take the luck of the tiles out of scores, by the values (in points) of this local player (such as "
+        "remove the luck of the tiles from scores, with the values (in points) of this local player (such as "
         "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION); "
-        f'"none" leaves the luck in (default: the newest version of {_SHIPPED} in the model repository of '
-        f"the variable {_VARIABLE}, or else in ./{DEFAULT_MODELS}, if there is one and numba is installed)",
+        f'"none" turns this off (default: the newest version of the model {_SHIPPED} in the folder that the '
+        f"variable {_VARIABLE} names, or else in ./{DEFAULT_MODELS}; none without this model or numba)",
         metavar="WHO",
     )
 
     def values(self, stack: ExitStack, models: Path | None = None) -> Judge | None:
-        """Return the judge whose values take luck out of scores; None if luck stays in.
+        """Return the judge whose values remove luck from scores; None if scores are not adjusted.
 
-        `models` is the model repository of the command, if it has one.
+        `models` is the model repository that the command uses, if any.
 
         Raises:
             UsageError: the values are not points.
@@ -134,9 +133,10 @@ class LuckFlag(ServerFlags):
 
 
 def shipped_values(models: Path | None = None) -> Judge | None:
-    """Return the newest n-tuple network of the model repository; None without it or without numba.
+    """Return a judge of the newest n-tuple network in a model repository.
 
-    It searches `models`, then the repository of the environment variable, then the default repository.
+    The first repository that has such a network is used: `models`, that of the environment variable, or the
+    default one. Return None if none has it, or without numba.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:
@@ -147,6 +147,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print the progress of `luck_in` if standard error is a terminal. This is its callback."""
+    """Print the number of games that `luck_in` has done, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

@@ -21,7 +21,7 @@ from octofold_client.cli.game_flags import name_in_folder, result_folders
 from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
-from octofold_client.extras import needing
+from octofold_client.extras import require_extra
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Load, Open
@@ -147,7 +147,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
 
     @property
     def loads(self) -> list[Load]:
-        """The loads to measure without --slo."""
+        """The loads to measure if `--slo` is not given."""
         return list(map(Open, self.rate)) if self.rate else list(map(Closed, self.concurrency))
 
 
@@ -163,7 +163,7 @@ def loadtest(options: Options) -> None:
         OctofoldError: the server cannot be reached or does not have the model.
     """
     if options.plots:
-        with needing("plots"):
+        with require_extra("plots"):
             from octofold_client.loadtest.picture import draw
     test, task = _prepare(options)
     folder = _folder(test, options)
@@ -192,7 +192,7 @@ def loadtest(options: Options) -> None:
 
 
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
-    """Connect and select the model. Return the load test, still without steps, and the kind of its calls."""
+    """Connect and select the model. Return a load test without steps, and the kind of its calls."""
     credentials, requested = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError(

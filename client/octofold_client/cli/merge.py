@@ -25,7 +25,7 @@ class Options(JsonFlag, LuckFlag):
 
 
 def merge(options: Options) -> None:
-    """Write the whole evaluation into a new folder, and print its table.
+    """Merge the slices into a new folder, and print the table of the whole evaluation.
 
     Raises:
         EvaluationError: the folders are not all slices of one finished evaluation, or --out is not empty.
@@ -36,7 +36,7 @@ def merge(options: Options) -> None:
         shown = count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games")
         count = stack.enter_context(shown)
         evaluation = merge_slices(options.folders, options.out, on_read=count, values=values)
-    # The slices may have run at the same time, so the sum of their times tells nothing about the pace.
+    # Print no pace: the slices may have run at the same time, and their times are added up.
     report(ResultFolder(options.out), evaluation, options, pace=False)
 
 

@@ -44,12 +44,12 @@ def _described(version: ModelVersion) -> str:
     if card is not None and card.decision_rule is not None:
         views = f" of {card.symmetries}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
-    parts.append(version.reason)  # a ready version has a reason if its files are gone or damaged
+    parts.append(version.reason)  # a ready version also has one if its files are missing or damaged
     return ", ".join(part for part in parts if part)
 
 
 def _strength(strength: Strength) -> str:
-    """Format the strength in a card: score and number of games of its evaluation."""
+    """Format the strength of a card: the average score and the number of games behind it."""
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval
@@ -92,8 +92,8 @@ def _card(card: Card) -> dict[str, Any]:
 COMMAND = Command(
     "models",
     "list the models of a server",
-    "Lists every model version of a server, with its state, its precision, and the score "
-    "of the evaluation in its card.",
+    "Lists every model version of a server, with its state, its precision, and the average "
+    "score in its card.",
     Options,
     models,
     examples=(

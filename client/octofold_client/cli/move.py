@@ -27,7 +27,7 @@ from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
 _SMALL = 0.01
-"""Values of players below this limit, such as chances of success, are printed with two significant digits."""
+"""Values below this limit, such as chances of success, are printed with two significant digits."""
 _SMALL_DIGITS = 2
 _SEPARATORS = re.compile(r"[\s,;/\[\]\"\ufeff]+")
 _TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
@@ -103,7 +103,7 @@ def _column(share: float, is_value: bool) -> str:
 def _board_argument(words: Sequence[str], tiles: bool) -> list[int]:
     """Parse the board of the command line."""
     if len(words) == 1 and Path(words[0]).is_file():
-        raise UsageError(f"{words[0]} is a file: read it from standard input, with < {words[0]}")
+        raise UsageError(f"{words[0]} is a file, not a board: to read boards from it, use < {words[0]}")
     try:
         return parse_board(" ".join(words), tiles=tiles)
     except BoardTextError as error:
@@ -126,7 +126,7 @@ def _read_boards(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
 ) -> Iterator[tuple[int, list[float], float | None]]:
-    """Yield for each board its move, its four probabilities (or a player's four values), and its value.
+    """Yield for each board the move, the four probabilities (or a player's four values), and the value.
 
     The move is 0 to 3, or -1 if the game is over. The value is None unless `with_value`.
     """

@@ -57,7 +57,7 @@ def play(options: Options) -> None:
                         report(folder, players.play(contender, folder, games), options)
                         return
         except OctofoldError:
-            server.check()  # a dead server's log explains more than the error of the call
+            server.check()  # if the server has ended, its log says more than the error of the call
             raise
 
 
@@ -72,10 +72,10 @@ def _check_models(folder: Path) -> None:
 
 
 def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
-    """Yield the folders to try in turn.
+    """Yield the folders in which the evaluation can be played, in order of preference.
 
-    These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain this
-    evaluation unfinished.
+    With --out, this is only its folder. Otherwise, these are the folders NAME, NAME-2, NAME-3 ... without
+    those that contain another evaluation, or this evaluation finished.
     """
     if out:
         yield ResultFolder(out)

@@ -21,7 +21,7 @@ from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.report import report as markdown_report
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.extras import needing
+from octofold_client.extras import require_extra
 from octofold_client.studies.html.parts import MOST_RESULTS, read_parts
 from octofold_client.terminal.markdown import print_markdown
 
@@ -63,10 +63,10 @@ def report(options: Options) -> None:
     _check(options)
     first = options.folders[0]
     several = len(options.folders) > 1
-    # Checked first, because the work takes minutes.
+    # Check this before the work, which takes minutes.
     options.check_html()
     if options.plots:
-        with needing("plots"):
+        with require_extra("plots"):
             import octofold_client.studies.pictures  # noqa: F401
     content: dict[str, Any] = {}
     files: Files = {}
@@ -97,11 +97,11 @@ def _check(options: Options) -> None:
     if len(options.folders) > MOST_RESULTS:
         raise UsageError(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
     if several and options.plots:
-        raise UsageError("--plots saves the pictures of one folder; --html shows several in one report")
+        raise UsageError("--plots takes one folder; to show several folders in one report, use --html")
     if several and not options.html:
         raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
-        raise UsageError("--out names the file of --html: add --html")
+        raise UsageError("--out requires --html: it names the file of the HTML report")
     if options.out is not None and not options.out.parent.is_dir():
         raise UsageError(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():

@@ -12,7 +12,7 @@ from octofold_client.terminal.markdown import print_markdown
 
 
 def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:
-    """Print one evaluation, as JSON if `--json` is given."""
+    """Print one evaluation: as JSON with `--json`, otherwise as a table."""
     if options.json:
         print_json({"evaluations": [as_json(folder, evaluation)]})
     else:
@@ -31,7 +31,7 @@ def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> 
 
 
 def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the fields of `result.json`, without card and games, and the paths of the files."""
+    """Return the fields of `result.json` without card and scores, and the paths of the files."""
     content = evaluation.to_json()
     for long in ("schema", "scores", "card"):
         del content[long]

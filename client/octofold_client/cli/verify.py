@@ -25,10 +25,11 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
 from octofold_client.wording import counted, describe
 
-_LINES_TOLD = 20
+_MOST_LINES_PRINTED = 20
 """Maximum number of bad lines of one log that are printed."""
-_BYTES_ALONE = 1 << 20
-"""Size in bytes above which one process for each core checks a file. A single process would take seconds."""
+_PARALLEL_BYTES = 1 << 20
+"""Maximum size in bytes of a file that this process checks alone. Larger files, which would take seconds, are
+checked by one process for each core."""
 
 
 @dataclass(kw_only=True)
@@ -103,7 +104,7 @@ def verify(options: Options) -> None:
 
 
 def _check(path: Path) -> Iterator[_Checked]:
-    """Yield the result of each file of a path, and print its wrong records on standard error."""
+    """Check each file of a path and yield the result; print wrong records to standard error."""
     if not path.is_dir() and is_log(path):
         yield _Checked(path, "line").run(_check_log)
         return
@@ -127,7 +128,7 @@ def _check_log(found: _Checked) -> str:
     def tell(line: BadLine) -> None:
         found.records += 1
         found.wrong += 1
-        if found.wrong <= _LINES_TOLD:
+        if found.wrong <= _MOST_LINES_PRINTED:
             print(f"octofold: {line}", file=sys.stderr)
 
     for moves in read_log(existing(found.file), tell, broken):
@@ -140,7 +141,7 @@ def _check_log(found: _Checked) -> str:
 def _check_replays(found: _Checked) -> str:
     is_unfinished = found.file == ResultFolder(found.file.parent).unfinished
     found.file = replays_of(found.file)
-    with _spread(usable_cores() if found.file.stat().st_size > _BYTES_ALONE else 1) as spread:
+    with _spread(usable_cores() if found.file.stat().st_size > _PARALLEL_BYTES else 1) as spread:
         for episode, error in check_replays(found.file, may_go_on=is_unfinished, spread=spread):
             found.records += 1
             found.moves += len(episode)
@@ -154,11 +155,12 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a variant of `map` that works ahead in one process for each core."""
+    """Yield a parallel `map`, which uses one process for each core and computes some results in advance."""
     if cores == 1:
         yield map
         return
-    # A forked process would copy locks of threads. Only this process handles Ctrl-C, and ends the others.
+    # A forked process could copy a lock that a thread holds. Only this process handles Ctrl-C; it then ends
+    # the others.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
 

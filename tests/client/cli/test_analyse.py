@@ -86,7 +86,7 @@ def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path)
     assert "result: " not in plain.stdout
     assert plain.stderr == (
         f"{folder / 'analysis.json'} is unchanged: it contains an analysis of the last 3 moves, judged by "
-        "montecarlo:runs=1; use --judge to replace it.\n"
+        "montecarlo:runs=1. To replace it, use --judge.\n"
     )
     assert [(folder / name).read_bytes() for name in names] == before
     assert analyse(folder, "--judge", "montecarlo:runs=1", "--last", "2").returncode == 0
