@@ -10,7 +10,7 @@
      ├─ NotAllowed            the credentials do not permit this, or the feature is disabled
      ├─ ModelError            the files of a model version cannot be served
      ├─ BackendFailed         the model failed on this batch; the server's log has the error's id
-     ├─ UnexpectedStatus      the status comes from a proxy, for example, not from the service
+     ├─ UnexpectedStatus      the status is not one of the service; it may come from a proxy
      │   └─ NotOctofold       the server speaks gRPC, but not octofold.v1
      ├─ BrokenAnswer          the answer does not match the request or breaks the rules of the game
      ├─ ClientClosed          the client is closed, or belongs to another process or event loop
@@ -18,7 +18,7 @@
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
      │   ├─ UsageError        the arguments are invalid or contradict each other
-     │   ├─ OtherEvaluation   the folder has games of another player or seed, or the player has changed
+     │   ├─ OtherEvaluation   games or answers are those of another player or seed
      │   └─ FolderInUse       another program is writing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
@@ -80,7 +80,7 @@ class NotOctofold(UnexpectedStatus):
 
 
 class BrokenAnswer(OctofoldError):
-    """The answer is wrong: its length differs from the request's, or it contains an illegal move."""
+    """The answer is wrong: it has too few or too many moves, or an illegal move."""
 
 
 class ClientClosed(OctofoldError):
@@ -92,11 +92,20 @@ class EvaluationError(OctofoldError):
 
 
 class UsageError(EvaluationError):
-    """The arguments are invalid or contradict each other; no file or server is the cause."""
+    """The arguments are invalid or contradict each other, whatever the files and servers contain."""
 
 
 class OtherEvaluation(EvaluationError):
-    """The games or answers belong to another model, version, model file or seed than the evaluation."""
+    """Games or answers belong to another evaluation, so they must not be mixed with those of this one.
+
+    It is raised in three cases:
+
+    - A result folder contains games of another player, player file, seed or slice than requested.
+    - A server answers with other model files than at the start, under the same name and version.
+    - The folders to merge contain games of different players, player files or seeds.
+
+    Nothing is overwritten. Continue with the earlier conditions, or use another folder.
+    """
 
 
 class FolderInUse(EvaluationError):
@@ -108,7 +117,7 @@ class LoadTestError(OctofoldError):
 
 
 class ClusterError(OctofoldError):
-    """A Ray cluster does not answer, has no CPU for a local player, or its tasks fail again and again."""
+    """A Ray cluster does not answer, has no CPU for a local player, or its tasks fail repeatedly."""
 
 
 class ServerDied(OctofoldError):

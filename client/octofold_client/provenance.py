@@ -41,7 +41,7 @@ class Provenance:
     def now(cls, *, command: bool = True) -> "Provenance":
         """Return the provenance of a run that begins now.
 
-        `command` tells whether a command line started the run.
+        `command` is True if a command line started the run, and False if a program called the library.
         """
         return cls(
             command=command_line() if command else "",
@@ -62,7 +62,7 @@ class Provenance:
 
 @contextmanager
 def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Record the block as a run if it changes the replay files of the folder, even if the block fails.
+    """Record the block as a run, even if it fails. A block that changes no replay file is not recorded.
 
     Raises:
         OSError: the run cannot be recorded. An error of the block takes precedence.
@@ -76,7 +76,7 @@ def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the error of the block says more, and may have the same cause
+        with suppress(OSError):  # raise the error of the block instead
             add()
         raise
     add()

@@ -46,10 +46,10 @@ PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Default numbers of games at a time, for a server and for a local player. A server needs large batches. A
 local player is slow; with fewer games at a time, the first games finish sooner."""
 SAVE_SECONDS = 5.0
-"""Minimum time between two saves of unfinished games. If the program is killed, the moves since the last save
-are lost."""
+"""Minimum time between two saves of unfinished games. A killed program loses the moves since the last
+save."""
 _SAVING_SHARE = 0.05
-"""Maximum share of the running time that is spent on saving."""
+"""Maximum share of the running time spent on saving unfinished games."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +102,7 @@ class Games:
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
     """Timeout for retries while no server answers."""
     values: Judge | None = None
-    """The value function by which the luck of the tiles is taken out of averages; None for plain averages."""
+    """The value function with which luck is removed from averages; None for plain averages only."""
 
     @property
     def range(self) -> range:
@@ -119,8 +119,8 @@ class Games:
 class Players:
     """Served models and local players that are ready to play; a context manager.
 
-    In the main thread, Ctrl-C and other signals take effect only in `check`, which is called while games are
-    played and calls are awaited. Other threads receive no signals.
+    In the main thread, Ctrl-C and other signals take effect only in `check`, which is called often during
+    games and calls. Other threads receive no signals.
     """
 
     targets: Sequence[str] = ()
@@ -129,8 +129,8 @@ class Players:
     """Name and version of each model; empty for the server's default model or the newest ready version."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalContender] = ()
-    """The local players. Load them before the `with` block: loading may take seconds, and the block delays
-    Ctrl-C."""
+    """The local players. Load them before the `with` block: loading may take seconds, during which the block
+    would delay Ctrl-C."""
     cluster: "RayCluster | None" = None
     """Ray cluster whose tasks play the games; None to play in this process."""
     retry_timeout_seconds: float = 0.0
@@ -183,11 +183,12 @@ class Players:
             contender: one of `contenders`.
             folder: folder for the games and the result.
             games: the games to play, and how to play them.
-            command: whether the command line started the evaluation; messages then suggest repeating the
-                command instead of the call.
+            command: whether a command line started the evaluation. If so, messages suggest repeating the
+                command, otherwise the call.
 
         Raises:
-            OtherEvaluation: the folder contains games of another player or seed.
+            OtherEvaluation: the folder contains games of another player or seed, or a server has changed the
+                files of the model.
             FolderInUse: another program is writing games into the folder.
             OctofoldError: the last server or the local player failed; a line on standard error says which
                 games are kept.
@@ -223,7 +224,7 @@ class Players:
                     run=run,
                 )
                 if planned == conditions.games:
-                    # Written before luck is computed, which may fail or be interrupted.
+                    # Write the result before the computation of luck, which may fail or be interrupted.
                     evaluation.write(folder, report(evaluation))
 
                 def on_luck(number: int) -> None:
@@ -248,7 +249,7 @@ class Players:
                     finished += f", {progress.running:,} more in progress"
                 which = "all" if self.cluster is None else "all games that the tasks have reported"
                 again = "command" if command else "call"
-                # The path is on its own line, so that terminals break it as late as possible.
+                # A long path on a line of its own is less likely to be broken.
                 said = f"{finished}; {which} are kept, and the same {again} continues them:\n{folder.path}"
                 print(said, file=sys.stderr)
             raise
@@ -262,7 +263,7 @@ class Players:
         progress: "EvaluationProgress",
         live: LiveFile | None,
     ) -> tuple[list[GameSummary], RunFigures]:
-        """Play the games that the folder lacks. Return all games by index, and the figures of the run."""
+        """Play the missing games. Return all games, sorted by index, and the figures of the run."""
         if kept.recovered:
             progress.remark(
                 f"{kept.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
@@ -346,8 +347,8 @@ def evaluate(
     standard error.
 
     Args:
-        player: address of a server, addresses of several servers that share the games, as in `Client`, or a
-            local player.
+        player: a local player, the address of a server, or addresses of several servers that share the games,
+            as in `Client`.
         folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
         games: number of games; games 0 to `games` - 1 of the seed are played.
         seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.

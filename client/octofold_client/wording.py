@@ -16,7 +16,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
-    """Return the fewest decimals, at least `least`, with which rounding moves no limit across a mark.
+    """Return the fewest decimals, at least `least`, that keep each limit on its side of each mark.
 
     For example, an interval that excludes the mark 0 still excludes it after rounding.
     """
@@ -31,7 +31,7 @@ def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0
 
 
 def describe(error: Exception) -> str:
-    """Return the message of an error; for an `OSError`, the file and the reason without the errno."""
+    """Return the message of an error; for an `OSError`, the file and the reason, without the number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason

@@ -35,7 +35,7 @@ from octofold_client.evaluation.contest_report import (
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import CAP, fewest_games, greatest_score, next_look
-from octofold_client.evaluation.sides import Side, named_apart, read_side
+from octofold_client.evaluation.sides import Side, read_side, with_distinct_names
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.session import Games, Players
 from octofold_client.studies.html.parts import MOST_RESULTS
@@ -108,7 +108,7 @@ def compare(options: Options) -> int:
             names = [Path(side).resolve().name for side in options.sides]
             folder = options.out or RESULTS / _folder_name(names)
             check_writable(folder)
-            contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
+            contest = Contest.of(with_distinct_names(sides), question=question, capped=options.capped)
         else:
             contest, folder = _play(options, question, values)
         write_files(contest, folder)
@@ -250,7 +250,9 @@ def _play_until_decided(
             largest = contender.largest_exponent or LARGEST_EXPONENT
             side = Side(contender.title, played.conditions, folder.path, scores, played.completeness, largest)
             sides.append(side.with_luck(games.values, print_luck_progress))
-        contest = Contest.of(named_apart(sides), stopped=deciding, question=question, capped=options.capped)
+        contest = Contest.of(
+            with_distinct_names(sides), stopped=deciding, question=question, capped=options.capped
+        )
         if not deciding or contest.decided or number == options.limit:
             return contest
         number = next_look(number, options.limit)

@@ -18,7 +18,7 @@ class Options(ServerFlags):
 
 
 def ready(options: Options) -> None:
-    """Return once a server reports SERVING.
+    """Wait until a server reports SERVING.
 
     Raises:
         Unavailable: no server reported SERVING within `READY_TIMEOUT_SECONDS`.

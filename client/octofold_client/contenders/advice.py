@@ -22,25 +22,25 @@ class Advice:
     choice: int
     """The move that the adviser would make, 0 to 3; -1 if the game is over."""
     values: NDArray[np.float64] | None
-    """`[4]`: the value of each move; arbitrary for illegal moves. None if the adviser values no moves."""
+    """`[4]`: the value of each move; undefined for illegal moves. None without values."""
     unit: str
     """Unit of the values, such as `probability` or `points`."""
     votes: NDArray[np.uint8] | None
     """`[4]`: number of symmetric views of the board that voted for each move; None without views."""
 
     @property
-    def shares(self) -> bool:
+    def has_probabilities(self) -> bool:
         """Whether the values are probabilities."""
         return self.unit == PROBABILITY
 
 
 AdviceOrError = Advice | str | None
-"""Advice, the message of an error, or None without an adviser."""
+"""Advice, or the message of an error if there is no advice, or None without an adviser."""
 
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that gives advice. It caches its advice on each board, and returns errors as text."""
+    """A player or model that gives advice on boards. It caches advice, and returns errors as text."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
     """Function that returns the advice on a board `[16]`, or raises `OctofoldError`."""

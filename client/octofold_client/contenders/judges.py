@@ -29,7 +29,7 @@ class Opinion:
     choices: NDArray[np.int8]
     """`[N]`: the judge's own moves."""
     values: NDArray[np.float64]
-    """`[N, 4]`: the value of each move; arbitrary for illegal moves."""
+    """`[N, 4]`: the value of each move; undefined for illegal moves."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Judge:
     """Unit of the judge's values."""
     largest_exponent: int
     boards_at_once: int
-    """Maximum number of boards for one call of `ask`."""
+    """Maximum number of boards in a call of `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
     all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
     """The player's method `TileValuingPlayer.tile_values`; None if it has no such method."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the boards' values after each new tile, `[N, 2, 16]`, as `TileValuingPlayer` does."""
+        """Return the value of each board after a new tile, as `TileValuingPlayer.tile_values` does."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
@@ -119,6 +119,6 @@ def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) ->
     answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
-    # An endgame table may give a move without values.
+    # A player that takes a move from an endgame table may have no values.
     is_known = np.isfinite(worth).any(axis=1, keepdims=True)
     return Opinion(answers.moves, np.where(is_known, worth, 0).astype(np.float64))

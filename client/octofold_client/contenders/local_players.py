@@ -33,13 +33,13 @@ class LocalContender:
         own = getattr(player, "sha256", None)
         self.player = player
         self.has_own_digest = own is not None
-        """Whether the player has an attribute `sha256`. If so, its name includes its options."""
+        """Whether the player has an attribute `sha256`. The name of such a player includes its options."""
         self.package_version = package_version
         self.spec = spec
         # Computed before the games, because a player may learn or cache something while it plays.
         self.sha256: str | None = source_digest(player) if own is None else own
-        """The player's own digest, or the digest of its source and options; None if unknown."""
-        # The name of a player without its own digest may leave out its options.
+        """The player's attribute `sha256`, or else `source_digest` of the player; None if neither exists."""
+        # Without its own digest, the name of a player may leave out its options. Its spec has them.
         self.title = spec if own is None and ":" in spec else player.name
 
     @property
@@ -65,8 +65,8 @@ Contender = ServedModel | LocalContender
 def source_digest(player: object) -> str | None:
     """Return the SHA-256 of a player's source code and attributes, in hexadecimal.
 
-    The source code is that of the modules of its class and of the base classes. Other files that these
-    modules use do not count.
+    The source code is that of the modules that define its class and the base classes. Other modules and files
+    do not count.
 
     Returns:
         The digest; None if a module has no source, or if an attribute does not consist of texts, numbers and
@@ -117,6 +117,6 @@ def local_player(spec: str) -> LocalContender:
 
 
 def is_spec(text: str) -> bool:
-    """Return whether a text is the spec of a local player; `ntuple:2`, for example, names a model version."""
+    """Return whether a text is the spec of a local player. A text such as `ntuple:2` is a model version."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names

@@ -15,17 +15,17 @@ from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted
 
 BOARDS_AT_ONCE = 32
-"""Maximum number of boards in a slice. A search of many boards may take minutes, and can stop only between
-slices."""
-_SLICE_SECONDS = 3.0
-"""Target time of a slice. After a slower slice, the next one has half as many boards, but at least one for
-each core. The target is not shorter, because a network takes more time per board in small slices."""
+"""Maximum number of boards in a chunk. A search of many boards may take minutes, and can stop only between
+chunks."""
+_CHUNK_SECONDS = 3.0
+"""Target time of a chunk. After a slower chunk, the next one has half as many boards, but at least one for
+each core. The target is not shorter, because a network takes more time per board in small chunks."""
 
 
 class PlayerThread:
     """A local player as a `MoveSource`, with its own thread; a context manager.
 
-    Leaving the block stops the player after the current slice. `clock` returns the time in seconds.
+    Leaving the block stops the player after the current chunk. `clock` returns the time in seconds.
     """
 
     def __init__(self, contender: LocalContender, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,11 +33,11 @@ class PlayerThread:
         self._contender = contender
         self._clock = clock
         self._left = False
-        self._slice = self._smallest = min(usable_cores(), BOARDS_AT_ONCE)
+        self._chunk = self._smallest = min(usable_cores(), BOARDS_AT_ONCE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
 
     def server_version(self) -> None:
-        """Return None, because no server is involved."""
+        """Return None, because a local player has no server."""
 
     def ask(self, boards: NDArray[np.uint8]) -> "ThreadMoves":
         """Start choosing moves for boards `[N, 16]`, and return at once."""
@@ -55,7 +55,7 @@ class PlayerThread:
         moves: list[NDArray[np.int8]] = []
         done = 0
         while done < len(boards):
-            moves.append(self._some(boards[done : done + self._slice]))
+            moves.append(self._some(boards[done : done + self._chunk]))
             done += len(moves[-1])
         return NextMoves(
             moves=np.concatenate(moves),
@@ -72,10 +72,10 @@ class PlayerThread:
         started = self._clock()
         moves = self._contender.player.next_moves(boards)
         seconds = self._clock() - started
-        if seconds > _SLICE_SECONDS:
-            self._slice = max(self._smallest, len(boards) // 2)
-        elif seconds < _SLICE_SECONDS / 4:
-            self._slice = min(BOARDS_AT_ONCE, 2 * self._slice)
+        if seconds > _CHUNK_SECONDS:
+            self._chunk = max(self._smallest, len(boards) // 2)
+        elif seconds < _CHUNK_SECONDS / 4:
+            self._chunk = min(BOARDS_AT_ONCE, 2 * self._chunk)
         shape = np.shape(moves)
         if shape != (len(boards),):
             got = f"the shape {shape}" if shape else f"{moves!r:.40}"
@@ -93,7 +93,7 @@ class ThreadMoves:
         self._future = future
 
     def result(self) -> NextMoves:
-        """Wait for the moves."""
+        """Wait for the moves and return them, or raise the error of the player."""
         return self._future.result()
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:

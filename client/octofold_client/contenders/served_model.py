@@ -46,7 +46,7 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of a board vote, instead of being averaged; True for a network without a card."""
+        """Whether the views of a board vote, or their probabilities are averaged. True without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
@@ -73,7 +73,7 @@ class ServedModel:
         """Return the answer if it was computed with the files of this version.
 
         Raises:
-            OtherEvaluation: the answer was computed with other files of the same name and version.
+            OtherEvaluation: it was computed with other files, which now have the same name and version.
         """
         if (answer.precision, answer.digest) == self._made_by:
             return answer
@@ -83,7 +83,7 @@ class ServedModel:
         )
         raise OtherEvaluation(
             f"a different player answers now: {found}, expected {wanted}. Its answers were dropped. Serve "
-            "the same files and repeat the command, or start over in another folder"
+            "the expected files and repeat the command, or start over in another folder"
         )
 
 
@@ -93,7 +93,7 @@ class ServedSource:
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target
         self.server_version = client.server_version
-        # No retries, because another server may answer.
+        # Do not retry here: the evaluation sends the boards of a failed call to another server.
         self.ask = client.source_of(served.model, served.version.version, NO_RETRY, served.check)
 
 
@@ -116,13 +116,13 @@ class RemotePlayer:
 def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
-    """Load the player `name` if the server loads it on demand, and return the models of the server.
+    """Make the server load the player `name` if it loads it on demand, and return the models of the server.
 
     Args:
         client: the client of the server.
         models: the models that the server has reported.
         name: the name of a model.
-        version: version of the model; empty for the newest.
+        version: the version of the model; empty for the newest.
         on_wait: called with the name of the player if it must be loaded.
 
     Raises:
@@ -134,7 +134,7 @@ def load_player(
     while _is_unloaded(models, name, version):
         try:
             client.begin_next_moves(FIRST_BOARD, model=name, version=version, retry=NO_RETRY).result()
-        except Unavailable:  # the call starts the loading
+        except Unavailable:  # the server has begun to load it
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
@@ -164,7 +164,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
     An empty name means the default model, and an empty version means the newest ready version.
 
     Raises:
-        UnknownModel: the version does not exist or is not ready; the message lists those that do.
+        UnknownModel: the version does not exist or is not ready; the message lists the known ones.
     """
     if name:
         model = next((model for model in models if model.name == name), None)

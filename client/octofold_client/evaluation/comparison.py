@@ -37,7 +37,7 @@ class Comparison:
     """`[N]`: scores of the first player. Element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
-    """The reason why nothing is compared: games of a player are missing. Empty if no game is missing."""
+    """The reason why the players are not compared: which games are missing. Empty if no game is missing."""
     interval: Interval | None
     """95% confidence interval of the plain difference, second minus first. None for too few games, and if the
     results determined the number of games."""
@@ -73,7 +73,7 @@ class Comparison:
         cap: int | None = None,
         pairs: int = 1,
     ) -> "Comparison":
-        """Compare two sides from the list that `sides.in_common` returns.
+        """Compare two sides from the list that `sides.with_common_games` returns.
 
         Args:
             first: the first player, with which the question compares the second.
@@ -98,8 +98,8 @@ class Comparison:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:
                 interval = difference_interval(theirs - ours)
-                # Adjusted scores differ in almost every game. Therefore the plain interval, which needs
-                # enough games with different plain scores, must exist.
+                # Players that play alike differ in only a few games, too few for an interval. Their
+                # adjusted scores differ in almost every game, so require the plain interval here.
                 if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
                     adjusted = difference_interval(theirs_left - ours_left)
@@ -129,7 +129,10 @@ class Comparison:
 
     @property
     def shown(self) -> tuple[float, Interval | None]:
-        """The difference that `clear` tests, second minus first, and its interval: capped if `stopped`."""
+        """The difference that the result is based on, second minus first, and its interval.
+
+        It is the capped difference if `stopped`, otherwise the plain one.
+        """
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
@@ -176,7 +179,7 @@ class Comparison:
 
     @property
     def too_alike(self) -> bool:
-        """Whether too few games have different scores for an interval of the plain difference."""
+        """Whether too few games have different scores to compute an interval of the plain difference."""
         return len(self.first_scores) - (self.equal_games or 0) < FEWEST
 
     @property
@@ -189,17 +192,17 @@ class Comparison:
 
     @property
     def answer(self) -> bool | None:
-        """The answer to the question; None if it is undecided, or without a question."""
+        """The answer to the question; None if it is undecided or there is no question."""
         return None if self.finding is None else self.finding.yes
 
     @property
     def decided(self) -> bool:
-        """Whether the question is answered. Without a question: whether the interval excludes 0."""
+        """Whether the question is answered or, without a question, whether the interval excludes 0."""
         return self.clear if self.question is None else self.answer is not None
 
     @property
     def sentence(self) -> str:
-        """The result in words: the answer to the question, the plain difference and the capped difference."""
+        """The result in words: the answer to the question, then the plain and the capped difference."""
         told = self._plain_in_words, self._without_luck_in_words, self._capped_in_words
         said = [self.unfinished] if self.unfinished else list(told)
         if self.question is not None:
@@ -236,7 +239,7 @@ class Comparison:
 
     @property
     def _capped_in_words(self) -> str:
-        """The result of the bets in words, with the cap of the scores."""
+        """The result of the sequential test in words, with the cap of the scores."""
         if self.bets is None:
             return self._no_bets if self.stopped or self.question is not None else ""
         games = f"{counted(len(self.bets.first), 'game')} each"
@@ -276,8 +279,8 @@ class Comparison:
         games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
-            return f"The bets give no result, because no score of {self.first.name} counts."
-        return f"An answer requires more than {counted(least, 'game')}."
+            return f"The sequential test gives no result, because {self.first.name} never scores."
+        return f"The sequential test requires more than {counted(least, 'game')}."
 
     @property
     def _games_in_words(self) -> str:
@@ -285,7 +288,7 @@ class Comparison:
 
     @property
     def _sameness(self) -> str:
-        """A sentence about players that are equal or always score the same; empty for other players."""
+        """A sentence about players that are the same or score the same in all games; otherwise empty."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)
@@ -302,7 +305,7 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of a pair in `comparison.json`; figures without their games are null."""
+        """Return the entry of this pair in `comparison.json`; figures that cannot be computed are null."""
         bets, finding, whole = self.bets, self.finding, not self.unfinished
         luck = self.first.luck if self.second.luck is not None else None
         values = {"values": luck and luck.values, "sha256": luck and luck.sha256}

@@ -20,7 +20,7 @@ from octofold_client.evaluation.intervals import average_interval
 from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import cap_of
-from octofold_client.evaluation.sides import Side, in_common
+from octofold_client.evaluation.sides import Side, with_common_games
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Standing:
     scores: NDArray[np.int64]
     """`[N]`: the scores of the compared games, in the order of the games' indices."""
     interval: Interval | None
-    """95% confidence interval of this average, not corrected for other players. None if games are missing or
-    too few."""
+    """95% confidence interval of the average score, not corrected for multiple comparisons. None if games are
+    missing or too few."""
     adjusted: AdjustedAverage | None
     """The luck-adjusted average; None without luck adjustment."""
     rank: tuple[int, int] | None
@@ -81,7 +81,7 @@ class Contest:
         Raises:
             EvaluationError: the sides have no games in common.
         """
-        sides = in_common(sides)
+        sides = with_common_games(sides)
         number = len(sides) * (len(sides) - 1) // 2
         finished = [list(side.scores.values()) for side in sides if side.finished]
         cap = cap_of(finished) if capped else None
@@ -114,7 +114,7 @@ class Contest:
 
     @property
     def answer(self) -> bool | None:
-        """The answer to the question about two players; None if it is undecided, or without a question."""
+        """The answer to the question about two players; None if it is undecided or there is no question."""
         return self.pairs[0].answer
 
     def to_json(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Contest:
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """Return the pairs with simultaneous intervals. `scores` are those of all finished players, `[K, N]`."""
+    """Return the pairs with simultaneous intervals. `scores` `[K, N]` are those of the finished players."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
@@ -152,7 +152,7 @@ def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list
 
 
 def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int, int] | None]:
-    """Return each player's range of ranks (best, worst); None if games of the player are missing.
+    """Return the range of ranks (best, worst) of each player; None for players with missing games.
 
     A player ranks below all players that are clearly better and above all that are clearly worse. These
     ranges are simultaneous if the intervals of the differences are (Mogstad, Romano, Shaikh and Wilhelm,
@@ -234,7 +234,7 @@ def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     ]
     largest = np.zeros(DRAWS)
     for (i, j), error in zip(pairs, errors, strict=True):
-        if error > 0:  # if it is 0, the difference is the same in all games
+        if error > 0:  # 0 if the difference is the same in all games
             np.maximum(largest, np.abs(drawn[j] - drawn[i]) / error, out=largest)
     width = float(np.quantile(largest, CONFIDENCE))
     return [
@@ -253,7 +253,7 @@ def _difference(average: float, error: float, width: float, largest: NDArray[np.
 def _draw(covariance: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
     """Return `[K, DRAWS]` draws from the multivariate t distribution."""
     generator = np.random.default_rng(0)
-    # A root by eigenvalues also exists if the matrix is singular, as for two players with equal scores.
+    # Unlike Cholesky's, a root by eigenvalues exists even if two players have equal scores.
     values, vectors = np.linalg.eigh(covariance)
     root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = root @ generator.standard_normal((len(covariance), DRAWS))

@@ -34,7 +34,7 @@ def markdown(contest: Contest) -> str:
 
 
 def sentences(contest: Contest) -> list[str]:
-    """Return the sentences of the report, which explain the tables."""
+    """Return the sentences that follow the tables of the report."""
     said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMED]
     if len(contest.pairs) == 1:
         said.append(contest.pairs[0].sentence)
@@ -59,14 +59,14 @@ def write_files(contest: Contest, folder: Path) -> None:
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
-    """Return the headings of the figures that the tables show for each player."""
+    """Return the headings of the columns with figures of a player."""
     adjusted = any(standing.adjusted is not None for standing in contest.standings)
     without = ("without luck", "its interval") if adjusted else ()
     return ("average score", "95% interval", *without, "median", "best")
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """Return a player's `number` figures in the order of `_headings`; empty if games are missing."""
+    """Return a player's `number` figures in the order of `_headings`; empty texts if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
@@ -120,7 +120,7 @@ def pair_rows(contest: Contest) -> Rows:
 def _explained(contest: Contest) -> str:
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
     if not pairs:
-        return "Nothing is compared."
+        return "No pair can be compared, because games are missing."
     stopped = pairs[0].stopped
     valid = (
         "The 95% intervals of the differences and the ranks are simultaneously valid"

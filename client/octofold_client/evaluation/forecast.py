@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""Minimum share of the started games that must have finished for a fit."""
+"""Minimum share of finished games among the games that have begun. With fewer, there is no forecast."""
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
 _MOST_AGES = 256
 """Maximum number of running games in the computation. If more are running, quantiles of their ages stand for
 them."""
 _LONGEST = 14.0
-"""Cumulative hazard between the longest game so far and the end of the forecast. One game in a million lasts
-longer."""
+"""Increase of the cumulative hazard from the longest game so far to the end of the forecast. One game in a
+million lasts longer."""
 
 
 def seconds_left(
     finished: Counter[int], ages: NDArray[np.int64], waiting: int, moves_per_second: float
 ) -> float | None:
-    """Return the expected time in seconds until all games have finished; None while too few have.
+    """Return the expected time in seconds until all games have finished; None while too few games have.
 
     The pace falls when only the last games are running, because a server takes almost as long for a small
     batch as for a large one. So the time is at least that of the longest game, played at its present share of
@@ -56,7 +56,7 @@ def seconds_left(
     expected = np.interp(np.append(ages, 0), moves, beyond / lasting)
     together = float(expected[:-1].sum() + waiting * expected[-1])
     sample = np.quantile(ages, np.linspace(0, 1, min(len(ages), _MOST_AGES))) if len(ages) else np.zeros(0)
-    sample = np.append(sample, 0)  # the age of the waiting games
+    sample = np.append(sample, 0)  # 0 is the age of the waiting games
     games = np.append(np.full(len(sample) - 1, len(ages) / max(1, len(sample) - 1)), waiting)
     ends = np.exp((sample / scale) ** shape - ((moves[:, None] + sample) / scale) ** shape)  # [points, games]
     longest = float(np.trapezoid(1 - ((1 - ends) ** games).prod(axis=1), moves))

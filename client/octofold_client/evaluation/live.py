@@ -31,8 +31,8 @@ MAX_SCORES = 4096
 class LiveFile:
     """Writes the file of running games during an evaluation; a context manager.
 
-    When the block ends, a last file without running games is written. An evaluation that never began does not
-    write, because the file may belong to another evaluation.
+    When the block ends, it writes a last file without running games. If the evaluation has not begun, it
+    writes nothing, because the file may belong to another evaluation.
 
     Args:
         folder: the result folder.
@@ -61,7 +61,7 @@ class LiveFile:
         self._written = -WRITE_SECONDS
 
     def __enter__(self) -> Self:
-        """Do nothing yet: the folder may not exist."""
+        """Enter the block without writing, because the folder may not exist yet."""
         return self
 
     def __exit__(self, *_: object) -> None:

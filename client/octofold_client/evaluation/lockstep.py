@@ -27,18 +27,19 @@ from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 
 POLL_SECONDS = 0.2
 RETRY_TIMEOUT_SECONDS = 10.0
-"""Time during which an unavailable server is retried, for example while it restarts."""
+"""Default time for which unavailable servers are retried, for example while they restart."""
 FULL_TIMEOUT_SECONDS = 60.0
-"""Minimum time during which servers with full queues are retried if none of them answers. A queue may be too
-small for a whole group."""
+"""Minimum time for which servers with full queues are retried. If no server answers during this time, the
+queues may be too small for a group of games, and the evaluation ends."""
 _GROUPS_IN_FLIGHT = 2
 """Maximum number of groups in flight to one server."""
 
 
 class PendingMoves(Protocol):
-    """The moves for a group of boards, which may still be on their way.
+    """The moves for a group of boards, which may not have arrived yet.
 
-    A failed call is not retried here, because that would delay all other games.
+    `play` retries a failed call with the next free server. `result` must not retry, because that would delay
+    all other games.
     """
 
     def result(self) -> NextMoves:
@@ -89,7 +90,7 @@ class PlayedBatch:
     running: int
     """Number of games that are running, in all groups."""
     best_tile: int
-    """The largest tile on this group's boards."""
+    """The largest tile on the boards of the batch."""
     running_games: Callable[[], RunningGames]
     """Returns lengths and scores of the unfinished games; may be called until the next batch."""
     queue_us: int
@@ -97,7 +98,7 @@ class PlayedBatch:
     unfinished: Callable[[], list[Episode]] = list
     """Returns copies of the games that have begun and not finished; may be called until the next batch."""
     requests: int = 1
-    """Number of answered calls; above 1 if another program sends the sum of several batches."""
+    """Number of answered calls; above 1 in the sum of several batches."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def play(
             server, group, answer = table.next_answer(while_waiting)
             try:
                 answered = answer.result()
-            except (BrokenAnswer, EvaluationError):  # every other server or attempt would fail, too
+            except (BrokenAnswer, EvaluationError):  # another server or attempt would fail, too
                 raise
             except OctofoldError as error:
                 table.make_ready(group)  # any server can take over the group
@@ -191,7 +192,7 @@ def play(
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
             table.make_ready(group)
-            table.send()  # before anything else, so that the server has work
+            table.send()  # send first, so that the server has work
             yield table.result_of(group, answered, finished)
     finally:
         on_unfinished(table.unfinished())
@@ -286,7 +287,7 @@ class _Table:
             OctofoldError: this was the last server, or the queues of all servers have been full for too long.
         """
         now = time.monotonic()
-        if server.lost or now < server.retry_at:  # the failure of its other group has already been counted
+        if server.lost or now < server.retry_at:  # already counted, for another group of this server
             return False
         if isinstance(error, QueueFull):
             server.failures = 0
@@ -303,7 +304,7 @@ class _Table:
         else:
             server.retry_at = now + wait
             over = server.failing_since + self._retry_limits.timeout_seconds
-            if server.failures and now < over:  # one more attempt at the timeout
+            if server.failures and now < over:  # the last attempt is at the timeout
                 server.retry_at = min(server.retry_at, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error

@@ -40,14 +40,14 @@ COEFFICIENTS: NDArray[np.float64] = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 )
 """`[K]`: coefficients of the control variate, by which luck is multiplied. A weaker or stronger player gains
-less or more by a tile than the value function assumes. Other games choose the coefficient of a game."""
+less or more by a tile than the value function assumes. A game's coefficient is chosen from other games."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
-"""Limits of the luck of a game, below and above 0, as multiples of the value at the start of a game."""
+"""Limits of a game's luck, below and above 0, as multiples of the value of the first board."""
 FEWEST = 20
-"""Minimum number of games for an adjustment. Half of the games choose the coefficient of the other half."""
+"""Minimum number of games for an adjustment. The coefficient of each half is chosen from the other half."""
 FILE = "luck.npz"
 POINTS = "points"
-"""The unit of scores. Luck can only be measured by a judge whose values are in points."""
+"""The unit of scores. Only a judge with values in this unit can measure luck."""
 _POSITIONS_AT_ONCE = 1 << 13
 _GAMES_AT_ONCE = 256
 _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
@@ -55,13 +55,13 @@ _CHANCES = np.array([CHANCE_OF_TWO, CHANCE_OF_FOUR])[:, None]
 
 @dataclass(frozen=True)
 class Luck:
-    """The luck of some games according to one value function, for each of `COEFFICIENTS`."""
+    """The luck of some games, as one value function measures it, for each of `COEFFICIENTS`."""
 
     values: str
     """The name of the value function."""
     sha256: str | None
     start: float
-    """The value at the start of a game."""
+    """The expected value of a game's first board, in points."""
     games: NDArray[np.int64]
     """`[N]`: the indices of the games, in ascending order."""
     corrections: NDArray[np.float64]
@@ -89,9 +89,9 @@ class Luck:
     def allowed(self, scores: NDArray[np.float64], cap: float = np.inf) -> NDArray[np.bool_]:
         """Return whether each coefficient is allowed for these games: `[K]`.
 
-        A coefficient times the value at the start may be at most an average score. Values that are far too
-        high for a player make rare games extremely unlucky. A sample without such a game would choose a wrong
-        coefficient and give an interval that is too narrow.
+        A coefficient times the value of the first board may be at most the average score. If the values are
+        far too high for the player, a few rare games are extremely unlucky. From a sample without such games,
+        a wrong coefficient would be chosen, and the interval would be too narrow.
 
         Args:
             scores: `[N]`, up to the cap.
@@ -128,7 +128,7 @@ def variances(
 
 
 def worth_in_words(worth: float) -> str:
-    """Return the ratio of plain to adjusted games as text, such as "1.9 times"; empty if it is about 1."""
+    """Format an `AdjustedAverage.worth`, such as "1.9 times"; empty if it is about 1."""
     return f"{worth:.1f} times" if worth >= 1.05 else ""
 
 
@@ -142,8 +142,8 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """Number of plain games divided by the number of adjusted games that give an interval of the same
-    width."""
+    """The variance of plain scores divided by that of adjusted scores. This many times more games without the
+    adjustment would give an interval of the same width."""
 
     @property
     def note(self) -> str:
@@ -182,9 +182,9 @@ def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64
 def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[np.float64]:
     """Return the luck-adjusted scores `[2, N]` of two players in the same games.
 
-    The games at even positions choose the coefficients for those at odd positions, and vice versa. They
-    choose those that minimize the variance of the paired differences. So no game influences its own
-    adjustment, and the expected value of each adjusted score is that of the score.
+    The coefficients of the games at even positions are those that minimize the variance of the paired
+    differences of the games at odd positions, and vice versa. So no game influences its own adjustment, and
+    the adjusted scores have the same expected value as the scores.
     """
     adjusted = scores.astype(np.float64)
     for half in range(2):
@@ -211,13 +211,13 @@ def check_unit(judge: Judge) -> None:
 
 
 def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] = lambda _: None) -> Luck:
-    """Return the luck of all finished games of a folder, and save it in the folder for later calls.
+    """Return the luck of all finished games of a folder. It is saved in the folder and read by later calls.
 
     Args:
         folder: the result folder with the games.
         judge: the value function.
-        progress: called with the number of games that are done; an exception from it ends the work, and the
-            luck of these games is saved.
+        progress: called with the number of games that are done. An exception from it ends the work; the luck
+            of the games that are done is saved.
 
     Raises:
         UsageError: the values of the judge are not points, or not finite.
@@ -253,7 +253,7 @@ def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> ND
         judge: the value function.
         start: its value at the start of a game.
     """
-    taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # rows: the longest game first
+    taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the rows are sorted: the longest game first
     low, high = -COEFFICIENTS * start * BAD_LUCK, COEFFICIENTS * start * GOOD_LUCK
     for step in luck_by_move(episodes, judge):
         now = taken[: len(step.luck)]
@@ -289,7 +289,7 @@ def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
 
 
 class LuckByMove(NamedTuple):
-    """The luck of the new tiles after one move number, in several games."""
+    """The luck of the new tiles after the n-th moves of several games, for one n."""
 
     scores: NDArray[np.int64]
     """`[N]`: the scores after the move."""
@@ -304,9 +304,9 @@ class LuckByMove(NamedTuple):
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """Yield for each move number the luck of the next tiles in all games that reach it.
+    """Yield for each move number the luck of the new tiles after this move, in all games that are so long.
 
-    The longest game comes first.
+    The games are sorted: the longest comes first.
     """
     waiting, positions = list[NewTiles](), 0
     for tiles in new_tiles_by_move(episodes):
@@ -341,7 +341,7 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
 
 
 def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean value over all new tiles, from `[N, 2, 16]` values: `[N]`.
+    """Return the mean over all possible new tiles of the values `[N, 2, 16]`: `[N]`.
 
     Raises:
         UsageError: a value is not finite.

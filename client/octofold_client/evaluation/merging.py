@@ -21,7 +21,7 @@ from octofold_client.evaluation.summary import GameSummary, in_order
 from octofold_client.provenance import runs_of
 from octofold_client.wording import counted, listed
 
-_MOST_TOLD = 5
+_MOST_NAMED = 5
 """Maximum number of missing slices that a message names."""
 
 
@@ -61,14 +61,14 @@ def merge(
 ) -> Evaluation:
     """Merge the slices in `folders` into the folder `to`, which appears when it is complete.
 
-    The games, the figures and the report are those of a single evaluation of all games. Only `run` differs:
-    it is the sum over the slices. The record of runs lists the runs of all slices.
+    Games, figures and report equal those of a single evaluation of all games. Only `run` differs: it is the
+    sum over the slices. `runs.jsonl` lists the runs of all slices.
 
     Args:
         folders: result folders of all slices, in any order.
         to: the new folder; it must be missing or empty.
         check: called often; an exception from it ends the work and leaves `to` unchanged.
-        on_read: called with a number of games whenever they have been read.
+        on_read: called with the number of games read since the last call.
         values: the value function that adjusts the average for luck; None for no adjustment.
 
     Raises:
@@ -114,7 +114,7 @@ def merge(
 
 
 def _check_together(parts: Sequence[_Part]) -> None:
-    """Raise `EvaluationError` unless the parts are all slices of one evaluation, each exactly once."""
+    """Raise `EvaluationError` unless the parts are all slices of one evaluation, without duplicates."""
     first = parts[0]
     if len(parts) > 1 and first.conditions.anonymous:
         raise OtherEvaluation(
@@ -136,8 +136,8 @@ def _check_together(parts: Sequence[_Part]) -> None:
             raise EvaluationError(f"{before} and {after} both contain slice {before.slice}")
     missing = {*range(1, first.slice.of + 1)} - {part.slice.number for part in parts}
     if missing:
-        told = listed(map(str, sorted(missing)[:_MOST_TOLD]))
-        more = f" and {len(missing) - _MOST_TOLD:,} more" if len(missing) > _MOST_TOLD else ""
+        told = listed(map(str, sorted(missing)[:_MOST_NAMED]))
+        more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
         subject, verb = ("slice", "is") if len(missing) == 1 else ("slices", "are")
         games = counted(first.slice.games, "game")
         raise EvaluationError(f"{subject} {told}{more} of {first.slice.of} {verb} missing ({games} in all)")
@@ -161,7 +161,7 @@ def _versions(parts: Sequence[_Part]) -> str | None:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
     """Yield a temporary folder, which is renamed to `path` when the block ends."""
-    path = path.resolve()  # follows a link, and gives "." a name
+    path = path.resolve()  # the target of a link; the name of the current folder instead of "."
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     partial.mkdir()

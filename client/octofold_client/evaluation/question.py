@@ -26,11 +26,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """A question: is the second player better than the first, no worse, or equal, each by a margin?
+    """A question: is the second player better than the first, no worse than it, or equal to it, by a margin?
 
-    No worse means at most `margin` worse. The bets give a confidence interval of the ratio of the averages,
-    second over first. The answer is yes if the margin contains the whole interval, and no if it contains none
-    of it (Westlake, "Use of confidence intervals in analysis of comparative bioavailability trials", 1972).
+    No worse means worse by at most `margin`. The bets give a confidence interval of the ratio of the
+    averages, second over first. The answer is yes if the margin contains the whole interval, and no if it
+    contains none of it (Westlake, "Use of confidence intervals in analysis of comparative bioavailability
+    trials", 1972).
     """
 
     margin: Fraction
@@ -57,20 +58,20 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The argument `margins` of `Bets.ratio_limits` for this question."""
+        """The argument `margins` for `Bets.ratio_limits`, which makes the bets fit this question."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 
     def answer(self, bets: Bets) -> Finding:
-        """Return the answer after these bets. Yes and no each err in at most `ERROR_RATE` of all runs."""
+        """Return the answer after these bets. It is wrong in at most `ERROR_RATE` of all runs."""
         least, most = self.ratios
         low, high = limits = bets.ratio_limits(ERROR_RATE, self.margins)
         if least <= low and high <= most:
             return Finding(True, limits, ERROR_RATE)
         if self.kind != EQUAL:
             return Finding(False if high < least else None, limits, ERROR_RATE)
-        # A yes needs both one-sided tests, so its error rate is that of a single test. A no needs only one of
-        # the tests, so each test gets half of the error rate.
+        # Yes requires both one-sided tests to reject, so its error rate is that of one test. For no, one
+        # rejection is enough, so each test gets half of the error rate.
         low, high = limits = bets.ratio_limits(ERROR_RATE / 2, self.margins)
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 

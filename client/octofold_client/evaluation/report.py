@@ -43,7 +43,7 @@ def rows_of(
     """Return the rows about scores and lengths, and the rows about tiles.
 
     `adjusted` is the luck-adjusted average. The tiles range from the largest that every game reached to the
-    smallest that no game reached. The summaries in `others` extend this range.
+    smallest that no game reached, also for the summaries in `others`.
     """
     tables = [each.reached for each in (summary, *others)]
     first = max(0, min(sum(row.share == 1 for row in table) for table in tables) - 1)
@@ -110,7 +110,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Return the reason why figures are missing, or else the warnings and notes about the figures."""
+    """Return the warnings and notes about the figures; if figures are missing, only the reason."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]

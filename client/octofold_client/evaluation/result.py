@@ -23,9 +23,9 @@ _FIELDS = tuple(field.name for field in fields(GameSummary))
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Figures of the run that finished the evaluation, without the moves of earlier runs.
+    """Figures of the run that finished the evaluation, without those of earlier runs.
 
-    Merged slices have the sums of the figures of their runs.
+    The figures of a merged evaluation are the sums over its slices.
     """
 
     moves: int
@@ -37,7 +37,7 @@ class RunFigures:
 
     @classmethod
     def sum(cls, runs: Sequence["RunFigures"]) -> "RunFigures | None":
-        """Return the sums of the figures of several runs, also of their seconds; None without any run."""
+        """Add up the figures of several runs, including their seconds. Return None if there are no runs."""
         if not runs:
             return None
         return cls(**{name: sum(getattr(run, name) for run in runs) for name in cls.__dataclass_fields__})
@@ -65,16 +65,16 @@ class Evaluation:
 
     conditions: Conditions
     games: Sequence[GameSummary]
-    """The games in the order of their index, including those of earlier runs."""
+    """The finished games of all runs, in the order of their indices."""
     completeness: Completeness
     card: Card | None
-    """The model card; None if the server could not read it, or if only the replays are left."""
+    """The model card; None if the server could not read it, or if the folder contains only replays."""
     server_version: str | None
     """Version of the server's program, or all versions if they differed; None if unknown."""
     run: RunFigures | None
-    """Figures of the last run; None if only the replays are left."""
+    """Figures of the last run; None if the folder contains only replays."""
     adjusted: AdjustedAverage | None = None
-    """The luck-adjusted average; None if it is unknown."""
+    """The luck-adjusted average; None without luck adjustment."""
 
     @classmethod
     def of_folder(
@@ -197,7 +197,7 @@ def read_result(file: Path) -> dict[str, Any]:
         OSError: the file cannot be read.
     """
     try:
-        # Scores are most of the file, and would take gigabytes as Python objects.
+        # The scores are most of the file. As Python objects, they could take gigabytes.
         raw: Any = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
         result = {name: msgspec.json.decode(value) for name, value in raw.items() if name != "scores"}
     except msgspec.ValidationError:

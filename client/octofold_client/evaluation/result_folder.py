@@ -41,12 +41,12 @@ from octofold_client.wording import describe
 
 _ADVICE = "choose another folder"
 MOST_GAMES = 2**63 - 1
-"""Number of games of one seed."""
+"""Maximum number of games of one seed."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Everything that determines the games; games of different conditions never share a folder."""
+    """Everything that determines the games. All games in a result folder have the same conditions."""
 
     model: str
     version: str
@@ -85,7 +85,7 @@ class Conditions:
 
     @property
     def anonymous(self) -> bool:
-        """Whether this is a local player that has no digest."""
+        """Whether the player is a local player without a digest, so that a changed player is not noticed."""
         return not self.precision and self.sha256 is None
 
     @property
@@ -96,7 +96,7 @@ class Conditions:
         return None if self.games is None else range(self.games)
 
     def completeness(self, finished: Collection[int], running: Collection[int] = ()) -> Completeness:
-        """Return the completeness of the planned games, from the indices of finished and running games."""
+        """Return how complete the planned games are, from the indices of finished and running games."""
         planned = self.planned
         games = range(MOST_GAMES) if planned is None else planned
         ended, left = (
@@ -149,7 +149,7 @@ class ResultFolder:
             return None
         except (ValueError, RecursionError, EvaluationError):
             raise EvaluationError(
-                f"{self._conditions} is damaged; it should contain the conditions of the games"
+                f"{self._conditions} is damaged: it should contain the conditions of the games"
             ) from None
 
     @contextmanager
@@ -195,7 +195,7 @@ class ResultFolder:
                 and (before.games or 0) > (conditions.games or 0)
                 and not before.completeness([each.game for each in games]).missing
             ):
-                planned = before  # keep the plan with more games, all of which are finished
+                planned = before  # the folder contains a larger evaluation, which is finished
             if before is None or before.games != planned.games:
                 self.write_conditions(planned)
             yield KeptGames(games, order, writer, self, planned)
@@ -225,8 +225,8 @@ class ResultFolder:
         if games is not None:
             return table, Completeness.of(games, len(table), 0, games.stop - 1)
         finished, running = {each.game for each in table}, set[int]()
-        # The file may be missing while it is replaced, or be cut off by a full disk. Count the readable
-        # games.
+        # A running program may be replacing the file, and a full disk may have cut it off. Count the games
+        # that can be read.
         with suppress(FileNotFoundError, ReplayError):
             running.update(each.game for each in _checked(self.unfinished, conditions.seed))
         return table, conditions.completeness(finished, running - finished)
@@ -303,16 +303,16 @@ class KeptGames:
         """The finished games, in the order in which they finished."""
         self.replays = folder.replays
         self.recovered = writer.recovered
-        """Number of bytes of an incomplete last record that were removed from the replay file."""
+        """Number of bytes of an incomplete record that were removed from the end of the replay file."""
         recover(folder.unfinished)
-        # A killed run may have left games that it finished in the file of unfinished games, too.
+        # After a killed run, the file of unfinished games may contain games that have finished.
         unfinished = _checked(folder.unfinished, planned.seed) if folder.unfinished.exists() else ()
         finished = {each.game for each in games}
         self.unfinished = [episode for episode in unfinished if episode.game not in finished]
         """The games that the last run left unfinished."""
         self.planned = planned
-        """The conditions with the number of planned games. The number is larger than this run asks for if the
-        folder contains a larger evaluation that is finished."""
+        """The conditions with the number of planned games. If the folder contains a finished evaluation of
+        more games than requested, it is the number of that evaluation."""
         self._order = order
         self._writer = writer
         self._folder = folder
@@ -349,12 +349,12 @@ class KeptGames:
         Raises:
             OSError: the games cannot be written.
         """
-        self._writer.sync()  # after a power failure, each game is in at least one of the two files
+        self._writer.sync()  # a game must reach the disk before it is removed from the unfinished ones
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
         with whole_file(self._folder.unfinished, durable=True) as partial:
-            partial.unlink(missing_ok=True)  # left by a killed run; the writer would append to it
+            partial.unlink(missing_ok=True)  # a file of a killed run, to which the writer would append
             with ReplayWriter(partial) as writer:
                 for episode in episodes:
                     writer.append(episode)
@@ -387,7 +387,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        error.filename = None  # the name of the temporary file would confuse the user
+        error.filename = None  # omits the name of the temporary file from the message
         raise EvaluationError(f"cannot write into {folder}: {describe(error)}") from None
 
 
@@ -412,7 +412,7 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Return the differing conditions as text, such as "seed 1, not 0"; digests are shortened."""
+    """Return the conditions that differ as text, such as "seed 1, not 0"; digests are shortened."""
 
     def format_value(name: str, value: Any) -> str:
         if value is None:

@@ -31,27 +31,27 @@ CAP = 4
 FIRST_LOOK = 20
 """Number of games at the first look."""
 _FEWEST_NEW_GAMES = 50
-"""Minimum number of games between two looks, from 200 games on. Fewer would leave most of a batch empty."""
+"""Minimum number of games between two looks, from 200 games on. Fewer games would make small batches."""
 MOST_STAKED = 0.95
-"""Maximum share of the wealth that one game can cost. At 100%, a gambler could lose everything."""
+"""Maximum share of the wealth that a gambler can lose in one game. At 100%, all could be lost."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
-"""`[J]`: the shares of the wealth that nine gamblers can lose in a game, 95% to 1%. At the start, they have
-half of the wealth, in equal parts. Large shares win fast if nearly all games are equal, small ones if scores
-vary. The other half of the wealth belongs to a gambler who learns the stakes from earlier games, see
-`Record.stakes`."""
+"""`[J]`: the share of the wealth that each of nine gamblers can lose in a game, from 95% to 1%. At the start,
+these gamblers have half of the wealth, in equal parts. Large shares win fast if nearly all games are equal,
+small shares if scores vary. The other half belongs to a gambler who learns the stakes from earlier games
+(`Record.stakes`)."""
 _FEWEST_KNOWN = 10
 """Number of games that the learning gambler observes before the first bet."""
 _FEWEST_WITH_LUCK = 30
-"""Number of games before luck adjustment. They choose the coefficients of later games."""
+"""Number of games before luck adjustment begins. The first coefficients are chosen from these games."""
 GAMES_PER_SUM = 10
 """Number of games in each sum that `growth` returns."""
 _BISECTION_STEPS = 30
-"""Number of bisection steps: a limit is exact to 2**-30 of the searched range, and errs to the outside."""
+"""Number of bisection steps. A limit is exact to 2**-30 of the searched range, and never too narrow."""
 _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
-    """Return a score that no game exceeds if its tiles are at most 2**(`largest_exponent` + 1) and 2**17.
+    """Return an upper bound of scores. No tile may exceed 2**(`largest_exponent` + 1) or 2**17.
 
     A tile 2**e is worth (e - 1) * 2**e points, the score for building it from tiles 2. A merge of two tiles
     2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
@@ -71,7 +71,7 @@ def greatest_score(largest_exponent: int) -> int:
 
 @dataclass(frozen=True)
 class Record:
-    """Sums over the games that two players have played so far. Arrays `[...]` hold many pairs of players."""
+    """Sums over the games that two players have played so far, for one or more pairs of players: `[...]`."""
 
     games: int
     first: NDArray[np.float64]
@@ -149,8 +149,8 @@ def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.
 def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the log of the total wealth from the log-wealth of each gambler, `[J + 1, ...]`; 0 at the start.
 
-    If the expected gains are 0 or less, the total ever exceeds log(1 / rate) with a probability of at most
-    `rate`, for any error rate.
+    If all expected gains are 0 or less, the probability that the result ever exceeds log(1 / rate) is at most
+    `rate`.
     """
     fixed = np.logaddexp.reduce(logs[:-1]) - log(len(FRACTIONS))
     together: NDArray[np.float64] = np.logaddexp(fixed, logs[-1]) - log(2)
@@ -179,10 +179,9 @@ class Bets:
     above_cap: tuple[float, float] | None
     """Share of each player's games with a score above the cap; None without a cap."""
     before: tuple[Record, ...]
-    """The sums over all games before each part of the games (`_parts`)."""
+    """For each part of the games (`_parts`), the sums over all games before it."""
     worth: float | None = None
-    """Number of plain games divided by the number of adjusted games that give an interval of the same width.
-    None without luck adjustment."""
+    """As `AdjustedAverage.worth`, for the paired differences; None without luck adjustment."""
 
     @classmethod
     def of(
@@ -202,9 +201,9 @@ class Bets:
             exponents: the largest exponent that each player can play with.
             cap: the largest score that counts, from `cap_of`; no bets are made on the first games, which
                 determine it. None if all scores count.
-            lucks: the luck of each player's games, for which scores are adjusted; None for plain scores. The
-                games before each part choose the coefficients for that part.
-            margin: the margin of the question, as a share of an average score.
+            lucks: the luck of each player's games, which is removed from the scores; None for plain scores.
+                The coefficients of each part are chosen from the games before it.
+            margin: the margin of the question, as a share of the first player's average.
 
         Returns:
             None if no game is left to bet on, or if the first player never scores.
@@ -223,7 +222,7 @@ class Bets:
         for start, stop in pairwise(_parts(begun, end) if lucks is not None else [begun, end]):
             adjusted = scores[:, :stop]
             if lucks is not None and start >= _FEWEST_WITH_LUCK:
-                chosen = _fastest(scores[:, :start], lucks, most[:, 0], margin)
+                chosen = _fastest_coefficients(scores[:, :start], lucks, most[:, 0], margin)
                 taken = [luck.corrections[:stop, by] for luck, by in zip(lucks, chosen, strict=True)]
                 adjusted = adjusted - np.array(taken)
                 limits[:, start:stop] += [
@@ -252,22 +251,26 @@ class Bets:
     def ratio_limits(self, error_rate: float, margins: tuple[float, float] = (0.0, 0.0)) -> Interval:
         """Return the interval of ratios (second average over first) that the bets have not rejected.
 
-        Each limit is wrong with a probability of at most `error_rate`, also if it is looked at after every
+        Each limit is wrong with a probability of at most `error_rate`, even with a look after every
         game.
 
         Args:
             error_rate: the maximum error rate of each limit.
-            margins: the margins of `Record.stakes` for the bets on the lower and on the upper limit. They
-                change the number of games that are needed, but not the error rate.
+            margins: arguments `margin` of `Record.stakes`, for the bets on the lower and on the upper limit.
+                They change the number of games that are needed, but not the error rate.
         """
         needed = -log(error_rate)
         more, less = self.stakes(margins)
         found = self.ratio
-        low = _edge(lambda ratio: self.wealth(ratio, more)[-1] >= needed, 0.0, found) if found else 0.0
+        low = (
+            _limit_between(lambda ratio: self.wealth(ratio, more)[-1] >= needed, 0.0, found) if found else 0.0
+        )
         most = 2.0 * found + 1.0
         while self.wealth(most, less, more=False)[-1] < needed:
             most *= 2
-        return low, _edge(lambda ratio: self.wealth(ratio, less, more=False)[-1] >= needed, most, found)
+        return low, _limit_between(
+            lambda ratio: self.wealth(ratio, less, more=False)[-1] >= needed, most, found
+        )
 
     def wealth(self, ratio: float, stakes: NDArray[np.float64], *, more: bool = True) -> NDArray[np.float64]:
         """Return the log-wealth after bets that the ratio is more, or less, than `ratio`.
@@ -290,7 +293,7 @@ class Bets:
     def difference_limits(self, error_rate: float) -> Interval:
         """Return the interval of differences, second minus first, that the bets have not rejected.
 
-        Each limit is wrong with a probability of at most `error_rate`, also if it is looked at after every
+        Each limit is wrong with a probability of at most `error_rate`, even with a look after every
         game.
         """
         gains = self.second - self.first
@@ -306,8 +309,8 @@ class Bets:
             return refutes(difference - gains, self.most_second - difference, less)
 
         return (
-            _edge(is_more, -float(self.most_first.min()), self.difference),
-            _edge(is_less, float(self.most_second.min()), self.difference),
+            _limit_between(is_more, -float(self.most_first.min()), self.difference),
+            _limit_between(is_less, float(self.most_second.min()), self.difference),
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -339,13 +342,13 @@ def _parts(begun: int, end: int) -> list[int]:
     return edges
 
 
-def _fastest(
+def _fastest_coefficients(
     scores: NDArray[np.float64], lucks: tuple[Luck, Luck], most: NDArray[np.float64], margin: float
 ) -> tuple[int, int]:
-    """Return each player's luck coefficient for which the wealth would grow fastest in these games `[2, N]`.
+    """Return the luck coefficient of each player with which the wealth grows fastest in these games `[2, N]`.
 
     A larger coefficient lowers the variance and widens the range of scores. If few games differ, the range
-    decides.
+    matters more.
     """
     known = [luck.first(scores.shape[1]) for luck in lucks]
     variance = variances(scores, known, most.tolist())
@@ -357,10 +360,10 @@ def _fastest(
     return int(one), int(other)
 
 
-def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
-    """Return the edge between `inside`, which is not rejected, and `outside`, by bisection.
+def _limit_between(is_refuted: Callable[[float], bool], outside: float, inside: float) -> float:
+    """Return the limit of the values that are not refuted, by bisection between `inside` and `outside`.
 
-    `outside` itself is never tested.
+    `inside` must not be refuted. `outside` is never tested.
     """
     for _ in range(_BISECTION_STEPS):
         middle = (outside + inside) / 2
@@ -371,10 +374,10 @@ def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) ->
 
 
 def fewest_games(margin: float, share: float = 1 / CAP) -> int:
-    """Return the number of games that show "no worse than this margin" if all games have equal scores.
+    """Return after how many games the answer to "no worse" is yes if all scores are equal.
 
     Args:
-        margin: share of an average score, above 0 and below 1.
+        margin: the margin as a share of an average score, above 0 and below 1.
         share: the average score as a share of the largest score that counts.
 
     Returns:
@@ -389,6 +392,6 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
 
 
 def next_look(games: int, limit: int) -> int:
-    """Return the number of games at the look after `games`: 25% more at first, 10% more later."""
+    """Return the number of games at the next look: 25% more than `games` at first, 10% more later."""
     more = max(GAMES_PER_SUM, min(games // 4, _FEWEST_NEW_GAMES), games // 10)
     return min(limit, max(FIRST_LOOK, games + more))

@@ -20,11 +20,11 @@ from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
 
 FIRST_CALL_TIMEOUT_SECONDS = 10.0
-"""Deadline of the first call. It is short, so that the command fails soon if no server answers."""
+"""Timeout of the first call. It is short, so that a command fails soon if no server answers."""
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
-    """Return the error of a first call, or a clearer one if a TLS handshake with `target` shows its cause."""
+    """Return a clearer error of a first call if a TLS handshake shows the cause; otherwise `error`."""
     if not isinstance(error, Unavailable):
         return error
     if credentials.tls:
@@ -40,8 +40,8 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
 class Servers:
     """Connections to one or more servers; a context manager.
 
-    If only some servers answer, messages on standard error name the others. A message also names each player
-    that a server has to load.
+    If only some servers answer, messages on standard error name those that do not. Another message names each
+    player that a server has to load.
 
     Args:
         targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
@@ -100,7 +100,7 @@ class Servers:
         self._stack.close()
 
     def _ask(self, clients: Sequence[Client]) -> list[tuple[str, OctofoldError]]:
-        """Ask all servers for their models; return the servers that do not answer, with the reasons."""
+        """Ask all servers for their models. Return the target and the error of each that does not answer."""
         missing = []
         for client in clients:
             try:
@@ -143,7 +143,7 @@ class Servers:
         """
 
         def report_loading(player: str) -> None:
-            print(f"the server loads {player} ...", file=sys.stderr)  # may take a minute
+            print(f"the server loads {player} ...", file=sys.stderr)  # this may take a minute
 
         self._answering = [
             (client, tuple(load_player(client, models, name, version, report_loading)))
@@ -160,7 +160,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Return sources of this version's moves, one for each server that a target stands for."""
+        """Return sources of this version's moves, one for each server (`rpc.targets.servers_of`)."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering

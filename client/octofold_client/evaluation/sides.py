@@ -33,7 +33,7 @@ class Side:
     """The luck of these games; None without luck adjustment."""
 
     def with_luck(self, values: Judge | None, progress: Callable[[int], None]) -> "Side":
-        """Return this side with the luck of its games; unchanged without `values` or if games are missing."""
+        """Return this side with the luck of its games; unchanged if `values` is None or games are missing."""
         if values is None or not self.finished:
             return self
         luck = luck_in(ResultFolder(self.folder), values, progress)
@@ -41,7 +41,7 @@ class Side:
 
     @property
     def adjusted(self) -> AdjustedAverage | None:
-        """The luck-adjusted average. None without luck adjustment, and for too few games."""
+        """The luck-adjusted average; None without luck adjustment or for too few games."""
         scores = np.array([self.scores[game] for game in sorted(self.scores)], np.int64)
         return None if self.luck is None else AdjustedAverage.of(scores, self.luck)
 
@@ -67,11 +67,11 @@ def read_side(path: Path) -> Side:
     return Side(conditions.player, conditions, path, scores, completeness, max(exponents))
 
 
-def in_common(sides: Sequence[Side]) -> list[Side]:
-    """Return the sides, reduced to the games that all finished sides have, in the order of their indices.
+def with_common_games(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides with only the games that all finished sides have, in the order of the indices.
 
-    A side with missing games is returned unchanged, and only the others must have games in common. Short
-    games finish first, so a comparison by the finished games of an unfinished side would be biased.
+    A side with missing games is returned unchanged and does not count. It cannot be compared by its finished
+    games: short games finish first, so their average is too low.
 
     Raises:
         EvaluationError: the seeds differ, or the finished sides have no games in common.
@@ -95,7 +95,7 @@ def _within(side: Side, games: Sequence[int]) -> Side:
     return replace(side, scores={game: side.scores[game] for game in games}, luck=luck)
 
 
-def named_apart(sides: Sequence[Side]) -> list[Side]:
-    """Return the sides with distinct names. Sides of the same name are named after their folders."""
+def with_distinct_names(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides with distinct names: sides of the same name are named after their folders."""
     names = Counter(side.name for side in sides)
     return [replace(side, name=str(side.folder)) if names[side.name] > 1 else side for side in sides]

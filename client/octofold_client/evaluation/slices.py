@@ -1,4 +1,4 @@
-"""Slices of an evaluation: each is played by a program of its own, and `merging.py` merges their results."""
+"""Slices of an evaluation: a program plays each slice, and `merging.py` merges the results."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MOST_GAMES = 2**63 - 1
 
 @dataclass(frozen=True)
 class Slice:
-    """Slice `number` of the games 0 to `games` - 1 of a seed, cut into `of` slices of almost equal size."""
+    """A slice of an evaluation. Games 0 to `games` - 1 are cut into `of` slices of almost equal size."""
 
     number: int
     """The number of this slice, 1 to `of`."""

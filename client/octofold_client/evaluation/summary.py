@@ -88,7 +88,7 @@ class Summary:
     @classmethod
     def of(cls, games: Iterable[GameSummary]) -> "Summary":
         """Summarize at least one finished game, in any order."""
-        # Sort first, so that equal games give equal figures to the last bit.
+        # Sorted, equal games give equal figures to the last bit.
         table = in_order(games)
         scores, lengths = column(table, "score"), column(table, "moves")
         tiles, ends = np.unique(column(table, "largest_tile"), return_counts=True)
@@ -114,10 +114,10 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain JSON values; intervals are pairs or null."""
         figures = asdict(self)
-        del figures["games"]  # the result file already contains this number
+        del figures["games"]  # the result file has this number in another field
         games = figures.pop("outgrown_games")
         return figures | {"outgrown": len(games), "outgrown_games": games}
 
 
 def _average(values: NDArray[np.integer[Any]]) -> float:
-    return int(values.sum(dtype=np.int64)) / len(values)  # a sum of integers is exact in any order
+    return int(values.sum(dtype=np.int64)) / len(values)  # exact for integers, in any order

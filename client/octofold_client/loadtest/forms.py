@@ -87,7 +87,7 @@ class CallFailed(Exception):
 
 
 Ask = Callable[[Boards], Awaitable[object]]
-"""Function that makes one call for boards `[N, 16]`. It returns when the call is answered, or raises
+"""Function that makes one call for boards `[N, 16]`. It returns when the answer has arrived, or raises
 `CallFailed`."""
 
 
@@ -95,7 +95,7 @@ Ask = Callable[[Boards], Awaitable[object]]
 async def connect(task: Task) -> AsyncIterator[Ask]:
     """Yield a function that makes the calls of a task over one connection, any number at the same time."""
     async with asyncio_channel(task.target, task.credentials) as channel:
-        with suppress(TimeoutError):  # the calls will report the reason
+        with suppress(TimeoutError):  # ignore the failure: the calls report it
             async with asyncio.timeout(min(CONNECT_TIMEOUT_SECONDS, task.timeout_seconds)):
                 await channel.channel_ready()
         octofold = OctofoldServiceStub(channel)

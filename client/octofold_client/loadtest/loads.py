@@ -1,4 +1,4 @@
-"""Generates the load in one process: closed and open loops on an event loop.
+"""Generates a load in one process, in closed or open loops.
 
 All times are read from the clock of the event loop. By default, this is `time.monotonic`, which all processes
 of a machine share.
@@ -23,9 +23,9 @@ from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
 LATE_SECONDS = 0.001
-"""A call of an open loop counts as late if it is sent more than this time after its intended time."""
+"""A call of an open loop is late if it is sent more than this time after its intended time."""
 PAUSE_SECONDS = 0.1
-"""Pause of a closed loop's caller after a failure, so that it does not flood the server."""
+"""Pause of a caller of a closed loop after a failed call, so that it does not flood the server."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def per_second(rate: float) -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """One process's share of a load: a ramp that starts at `begin`, then the measurement windows."""
+    """The part of a load that one process generates: a ramp from the time `begin` on, then windows."""
 
     load: Load
     begin: float
@@ -82,7 +82,7 @@ class Share:
 
 @dataclass
 class Counts:
-    """The counts of one window. An answer counts in the window in which it arrives."""
+    """What one process counted in one window. An answer counts in the window in which it arrives."""
 
     seconds: float = 0.0
     sent: int = 0
@@ -151,7 +151,7 @@ async def generate(
         boards: boards `[M, 16]`, sent in turn. Each caller starts at a different board.
         boards_a_call: number of boards in a call.
         share: this process's part of the load.
-        report: receives the counts of the ramp, then of each window.
+        report: called with the counts of the ramp and then of each window, at its end.
     """
     whole = np.resize(boards, (max(1, len(boards) // boards_a_call), boards_a_call, 16))
     caller, load = _Caller(ask, whole, share.process), share.load
@@ -206,7 +206,7 @@ class _Caller:
         self._since, self._cpu = _now(), time.process_time_ns()
 
     def take(self) -> Counts:
-        """End the window, begin the next one, and return the counts."""
+        """End the current window, begin the next one, and return the counts of the ended window."""
         counts, since, cpu = self._counts, self._since, self._cpu
         self._begin()
         counts.seconds = self._since - since
@@ -214,8 +214,8 @@ class _Caller:
         return counts
 
     def boards(self, number: int) -> Iterator[Boards]:
-        """Yield the boards of each call of loop `number`, without end."""
-        # The golden ratio spreads the starting places evenly for any number of loops.
+        """Yield the boards for each call of caller `number`, without end."""
+        # The golden ratio spreads the first boards evenly for any number of callers.
         for call in count(int(number * 0.618034 * len(self._boards))):
             yield self._boards[call % len(self._boards)]
 

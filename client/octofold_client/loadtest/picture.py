@@ -17,7 +17,7 @@ from octofold_client.loadtest.loads import per_second
 from octofold_client.loadtest.result import LoadTest, StepResult, name_of
 
 _PANELS = (50.0, 90.0, 99.0)
-"""Percentiles that are drawn, besides the percentile of a limit."""
+"""Percentiles that are always drawn. The percentile of a limit is drawn as well."""
 _INCHES = 1.75
 """Height of a panel in inches."""
 
@@ -36,7 +36,7 @@ def draw(test: LoadTest, folder: Path) -> list[str]:
 
 def latency_against_load(test: LoadTest) -> Figure:
     """Return a figure with a panel for each percentile, including the percentile of the limit."""
-    # A search begins with a closed loop, which does not belong on the curve of its rates.
+    # A search begins with a closed loop. Its step has no rate, so it is not drawn.
     steps = [step for step in test.steps if step.calls and (test.limit is None or step.loop == "open")]
     is_closed = all(step.loop == "closed" for step in steps)
     percentiles = sorted({*_PANELS, *([test.limit.percentile] if test.limit is not None else [])})
@@ -51,7 +51,7 @@ def latency_against_load(test: LoadTest) -> Figure:
         title = f"latency in ms that {percentile:g}% of the calls do not exceed ({name})"
         axes.set_title(title, fontsize="small", loc="left")
         axes.set_yscale("log")
-        # A label for every step of a decade would overlap with the next one.
+        # Label only some steps of each decade, so that labels do not overlap.
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())

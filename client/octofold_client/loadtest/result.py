@@ -18,12 +18,12 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING = 3
-"""A step ends when its last `AGREEING` windows agree. Its figures are computed from these windows."""
+"""Number of windows that must agree to end a step. The figures of a step are those of its last windows."""
 TOLERANCE = 0.10
-"""Windows agree if each differs from their average by at most this share of the average."""
+"""Maximum difference between a window and the average of the agreeing windows, as a share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
-"""The client is too slow if a process uses more than `BUSY_SHARE` of a core, if more than `LATE_SHARE` of the
-calls are sent late, or if less than `SENT_SHARE` of the calls are sent."""
+"""The client is too slow for a load if a process uses more than `BUSY_SHARE` of a core, if more than
+`LATE_SHARE` of the calls are sent late, or if less than `SENT_SHARE` of the calls are sent."""
 
 
 class Limit(Struct):
@@ -161,7 +161,7 @@ class LoadTest(Struct, kw_only=True):
     """A load test and its results so far."""
 
     schema: Literal[2] = 2
-    """Version of the JSON form; it grows when a field is removed or changes its meaning."""
+    """Version of the JSON format; it increases when a field is removed or changes its meaning."""
     target: str
     model: str
     version: str
@@ -196,7 +196,7 @@ class LoadTest(Struct, kw_only=True):
 
 
 def windows_agree(windows: Sequence[Counts]) -> bool:
-    """Return whether the last three windows agree in rate and in average latency."""
+    """Return whether the load is stable: the last three windows agree in rate and average latency."""
     last = windows[-AGREEING:]
     figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]
     averages = [sum(values) / AGREEING for values in figures]
@@ -220,7 +220,7 @@ def _signs_of_a_slow_client(load: Load, counts: Counts) -> list[str]:
 
 
 def _is_behind(load: Load, counts: Counts) -> bool:
-    """Return whether fewer calls were sent than requested. A window may miss one call at its edge."""
+    """Return whether too few calls were sent. One missing call is allowed, at the edge of a window."""
     return isinstance(load, Open) and counts.sent + 1 < SENT_SHARE * load.rate * counts.seconds
 
 
@@ -235,7 +235,7 @@ def name_of(percentile: float) -> str:
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Return the average and the percentiles by name, also that of `limit`; each is None without answers."""
+    """Return the average and the percentiles by name, including that of `limit`; None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
@@ -245,7 +245,7 @@ def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None
 
 
 def _outside_ms(counts: Counts, server: Split | None) -> float | None:
-    """Return the average latency outside the server: network, gRPC on both sides, delay of late calls.
+    """Return the average latency outside the server: in the network, in gRPC, and before late sends.
 
     Return None if the server does not report its times, or if the difference is negative. It can be negative
     with few calls, because client and server may count a call at the edge of a window in different windows.
@@ -319,8 +319,8 @@ def tables(test: LoadTest) -> str:
     parts = [
         f"**{test.title}: calls, boards, and latencies in milliseconds**",
         "\n".join(aligned(_latency_rows(test))),
-        "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, "
-        "errors:",
+        "Average time of a call and its parts in milliseconds; boards per batch, CPU cores of the client, "
+        "late sends, errors:",
         "\n".join(aligned(_split_rows(test))),
         "\n".join(f"- {remark}" for remark in remarks(test)),
     ]

@@ -15,7 +15,7 @@ PRECISION = 1.05
 """The search ends when the lowest rate that failed is at most this multiple of the highest rate that kept the
 limit."""
 FARTHEST = 1024
-"""The search gives up below the first rate divided by this number."""
+"""The search gives up at the first rate divided by this number."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class LoadTestRun:
         self.test.finished = True
 
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
-        """Measure a load until three windows windows_agree, or for the maximum number of windows.
+        """Measure a load until three windows agree, or for the maximum number of windows.
 
-        In a search, three windows in a row that exceed the limit end the step. Without a limit, the step
-        continues while calls are waiting and none has ended in the last windows, because such windows show
-        nothing about the server.
+        In a search, a step also ends after three windows in a row that exceed the limit. Without a limit, a
+        step goes on while calls are waiting and none of them ended in the last windows, because such windows
+        measure nothing.
 
         Args:
             load: the load.
             steps: number of steps of the test; None if unknown.
         """
         test, complete = self.test, False
-        # The first step of a search only shows at which rate to begin.
+        # The first step of a search has a closed loop. It only finds the rate to begin with.
         limit = test.limit if isinstance(load, Open) else None
         windows: list[Counts] = []
         counters: list[ServerCounters | None] = []

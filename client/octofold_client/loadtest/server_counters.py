@@ -1,4 +1,4 @@
-"""Reads the server's counters: how long its calls spent in the queue, in the model and elsewhere.
+"""Reads the server's counters of the time that calls spent in the queue, in the model and elsewhere.
 
 The counters are read over the Open Inference Protocol, from the port under load. They include the calls of
 other clients.
@@ -47,7 +47,7 @@ class Split:
 
     @classmethod
     def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
-        """Return the averages between two readings; None without new calls, or if the server restarted."""
+        """Return the averages of the calls between two readings; None without calls or after a restart."""
         if before is None or after is None:
             return None
         new = ServerCounters(*(now - then for now, then in zip(after, before, strict=True)))

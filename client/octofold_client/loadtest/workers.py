@@ -45,7 +45,7 @@ def load_windows(
     def receive() -> list[Any]:
         received = []
         for pipe, process in workers:
-            while_waiting()  # also if the counts are already there
+            while_waiting()  # call it even if the counts have arrived
             while not pipe.poll(POLL_SECONDS):
                 while_waiting()
             try:
@@ -63,7 +63,7 @@ def load_windows(
         receive()  # all are connected
         begin = time.monotonic() + HEAD_START_SECONDS
         for number, (pipe, _) in enumerate(workers):
-            with suppress(OSError):  # the process ended, which `receive` reports
+            with suppress(OSError):  # the process has ended, and `receive` reports it
                 pipe.send(Share(load, begin, ramp_seconds, window_seconds, number, processes))
         while True:
             yield Counts.of_processes(receive())
@@ -78,12 +78,12 @@ def load_windows(
 
 
 def _start(task: Task) -> tuple[Connection, Any]:
-    """Start a process; return our end of its pipe, and the process."""
+    """Start a process. Return this end of its pipe, and the process."""
     context = get_context("spawn")  # a forked process cannot use gRPC
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, task), daemon=True)
-    # Ctrl-C goes to every process of the terminal; only this process must react to it. The resource tracker
-    # must start first. Otherwise, it starts with our first process and unblocks the signal.
+    # Ctrl-C goes to every process of the terminal, but only this process must react to it. The resource
+    # tracker must start before the signal is blocked. Otherwise, it starts below and unblocks it.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -95,9 +95,8 @@ def _start(task: Task) -> tuple[Connection, Any]:
 
 
 def _work(pipe: Connection, task: Task) -> None:
-    """Run in each process: generate a load until the pipe closes."""
-    # Otherwise, every process would log a lost server into the progress display. The result counts failed
-    # calls.
+    """Generate a load until the pipe closes. This is the main function of each process."""
+    # Discard log records, which would disturb the progress display. The result counts failed calls.
     logging.getLogger("octofold_client").addHandler(logging.NullHandler())
     with suppress(EOFError, OSError), asyncio.Runner(loop_factory=punctual_loop) as runner:
         runner.run(_generate(pipe, task))

@@ -39,10 +39,10 @@ def connected(address: str) -> Iterator[None]:
         address = os.environ.get("RAY_ADDRESS", address)
     if address != "auto":
         _check(address)
-    on_termination = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
+    on_termination = signal.getsignal(signal.SIGTERM)  # Ray replaces this handler
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # hints for authors of Ray programs
+            warnings.simplefilter("ignore", FutureWarning)  # they are meant for authors of Ray programs
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         if address != "auto":
@@ -92,29 +92,30 @@ def _nodes() -> list[dict[str, Any]]:
 
 
 def _check(address: str) -> None:
-    """Check that a cluster answers. Ray itself would wait for minutes, and then end the program.
+    """Check that a cluster answers. Without this check, Ray would wait for minutes and end the program.
 
     Raises:
         ClusterError: no cluster answers.
     """
     if address.startswith("ray://"):
         raise ClusterError(
-            f"{address} is for Ray's remote client: run this on a machine of the cluster, with HOST:PORT"
+            f"{address} is for Ray's remote client: use HOST:PORT, on a machine of the cluster"
         )
     if _ADDRESS.fullmatch(address) is None:
         raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
-        return  # only Ray knows the cluster's certificates
-    # Ray does not use a proxy either.
+        return  # only Ray can connect, with the cluster's certificates
+
+    # Like Ray, do not use a proxy.
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
-            # An empty message is a valid request.
+            # Empty bytes are a valid request.
             ask(b"", timeout=CHECK_TIMEOUT_SECONDS)
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                return  # the cluster requires a token, which Ray finds itself
+                return  # a cluster answered; Ray itself has the token
             other = code is grpc.StatusCode.UNIMPLEMENTED
             what = (
                 "is a gRPC server, but not a Ray cluster"

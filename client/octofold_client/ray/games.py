@@ -25,17 +25,17 @@ from octofold_client.ray.tasks import TaskGames, TaskPlayer, TaskSteps, play_gam
 from octofold_client.rpc.credentials import Credentials
 
 POLL_SECONDS = 0.2
-SLICES_PER_TASK = 3
-"""Minimum number of slices for each task that can run at the same time. A fast task can then play more slices
+CHUNKS_PER_TASK = 3
+"""Minimum number of chunks for each task that can run at the same time. A fast task can then play more chunks
 than a slow one."""
 BACKOFF_SECONDS = 5.0
 """Time for which a server gets no games after a failure."""
 MOST_FAILURES = 8
-"""Number of failures in a row, without a move in between, after which the evaluation ends."""
+"""The evaluation ends after this number of failures without a move in between."""
 SAME_FAILURE_SECONDS = 2.0
-"""Failures within this time of each other count as one, such as those of all tasks of a dying node."""
+"""Failures within this time count as one, such as those of all tasks of a dead node."""
 STALL_SECONDS = 15.0
-"""Time without a move in any game after which a remark tells how much of the cluster is free."""
+"""If no game has moved for this time, a remark reports how much of the cluster is free."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class RayCluster:
         check: Callable[[], None],
         on_unfinished: Callable[[list[Episode]], None],
     ) -> Generator[PlayedBatch, None, None]:
-        """Play games in tasks as `lockstep.play` does, and yield a step for each message of a task.
+        """Play games in tasks as `lockstep.play` does, and yield a batch for each message of a task.
 
         Args:
             contender: the player.
@@ -81,10 +81,10 @@ class RayCluster:
             places = list(self.targets)
         if not places:
             raise ClusterError("the cluster has no CPU for a local player")
-        size = min(parallel, max(1, -(-len(games) // (SLICES_PER_TASK * len(places)))))
-        slices = [_Slice(games[start : start + size]) for start in range(0, len(games), size)]
+        size = min(parallel, max(1, -(-len(games) // (CHUNKS_PER_TASK * len(places)))))
+        chunks = [_Chunk(games[start : start + size]) for start in range(0, len(games), size)]
         conditions = Conditions.of(contender, seed)
-        spread = _Spread(player, conditions, largest_exponent, places, deque(slices), remark)
+        spread = _Spread(player, conditions, largest_exponent, places, deque(chunks), remark)
         try:
             while spread.waiting or spread.running:
                 check()
@@ -97,37 +97,37 @@ class RayCluster:
                 ready, _ = ray.wait(list(messages), timeout=POLL_SECONDS)
                 for one in ready:
                     if (steps := spread.receive(messages[one])) is not None:
-                        yield spread.step(steps)
+                        yield spread.batch_of(steps)
         finally:
             for each in spread.running:
                 ray.cancel(each.messages, force=True)
             on_unfinished(spread.unfinished())
 
 
-class _Slice:
-    """Games for one task. If the task fails, another task continues them."""
+class _Chunk:
+    """Some of the games, which one task plays. If the task fails, another task continues them."""
 
     def __init__(self, games: Sequence[int | Episode]) -> None:
         self.games = {game.game if isinstance(game, Episode) else game: game for game in games}
-        """The remaining games, by index."""
+        """The games that have not finished, by index."""
         self.messages: Any = None
         """The messages of the task that plays the games."""
         self.place = ""
-        """Address of the server that the task calls; empty for a local player."""
+        """Address of the server of the task; empty for a local player."""
 
 
 @dataclass(eq=False)
 class _Spread:
-    """The state of all slices: each is waiting or played by a task."""
+    """The state of all chunks: each is waiting or played by a task."""
 
     player: TaskPlayer
     conditions: Conditions
     largest_exponent: int
     places: Sequence[str]
-    """One entry for each task that can run: the address of its server, or empty for a local player."""
-    waiting: deque[_Slice]
+    """The address of the server of each task that can run at the same time; empty for a local player."""
+    waiting: deque[_Chunk]
     remark: Callable[[str], None]
-    running: list[_Slice] = field(default_factory=list)
+    running: list[_Chunk] = field(default_factory=list)
     _backing_off_until: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _failed: float = -math.inf
@@ -136,7 +136,7 @@ class _Spread:
     _moved: float = field(default_factory=time.monotonic)
 
     def assign(self) -> None:
-        """Start tasks for waiting slices: one for each server, or for each CPU of the cluster."""
+        """Start tasks for waiting chunks: one for each server, or for each CPU of the cluster."""
         now = time.monotonic()
         free = Counter(self.places) - Counter(each.place for each in self.running)
         for place in free.elements():
@@ -147,7 +147,7 @@ class _Spread:
             each = self.waiting.popleft()
             games = tuple(each.games.values())
             work = TaskGames(self.player, place, self.conditions, self.largest_exponent, games)
-            # A task of a served model mostly waits for its server, which has its own CPUs.
+            # A task of a served model needs no CPU: it mostly waits for its server.
             task = ray.remote(play_games).options(
                 num_cpus=1 if self.player.spec else 0,
                 num_returns="streaming",
@@ -158,15 +158,15 @@ class _Spread:
             self.running.append(each)
 
     def report_a_stall(self) -> None:
-        """If no game has moved for `STALL_SECONDS`, report once how much of the cluster is free."""
+        """Report once how much of the cluster is free if no game has moved for `STALL_SECONDS`."""
         if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
             self.remark(
                 f"no game has moved for {STALL_SECONDS:g} s; the cluster has {cluster.free_capacity()}"
             )
 
-    def receive(self, each: _Slice) -> TaskSteps | None:
-        """Return the next message of a task; if the task has ended, requeue its games and return None.
+    def receive(self, each: _Chunk) -> TaskSteps | None:
+        """Return the next message of a task. If the task has ended, queue its games again and return None.
 
         Raises:
             BrokenAnswer, EvaluationError: another task would fail in the same way.
@@ -179,7 +179,7 @@ class _Spread:
             if each.games:
                 self._requeue(each, "the task ended")
             return None
-        except (BrokenAnswer, EvaluationError) as error:  # users see the cause, not Ray's error class
+        except (BrokenAnswer, EvaluationError) as error:  # raise the cause without Ray's class
             raise type(error.cause)(str(error.cause)) from None  # type: ignore[union-attr]
         except (OctofoldError, OSError, RayError) as error:
             self.running.remove(each)
@@ -191,8 +191,8 @@ class _Spread:
         self._failures, self._moved, self._reported = 0, time.monotonic(), False
         return steps
 
-    def _requeue(self, each: _Slice, why: str) -> None:
-        """Requeue the remaining games of a slice for another task."""
+    def _requeue(self, each: _Chunk, why: str) -> None:
+        """Queue the remaining games of a chunk for another task."""
         now = time.monotonic()
         if now - self._failed > SAME_FAILURE_SECONDS:
             self._failures, self._failed = self._failures + 1, now
@@ -202,9 +202,9 @@ class _Spread:
         self.remark(f"a task{asking} failed, and another task continues its games: {why}")
         if each.place:
             self._backing_off_until[each.place] = now + BACKOFF_SECONDS
-        self.waiting.append(_Slice(list(each.games.values())))
+        self.waiting.append(_Chunk(list(each.games.values())))
 
-    def step(self, steps: TaskSteps) -> PlayedBatch:
+    def batch_of(self, steps: TaskSteps) -> PlayedBatch:
         """Return the batch of moves that a message of a task reports."""
         return PlayedBatch(
             moves=steps.moves,
@@ -226,6 +226,6 @@ class _Spread:
         )
 
     def unfinished(self) -> list[Episode]:
-        """Return the games that have begun and not finished, as of the last copies from the tasks."""
-        slices = [*self.running, *self.waiting]
-        return [game for each in slices for game in each.games.values() if isinstance(game, Episode)]
+        """Return the games that have begun and not finished, as the tasks last reported them."""
+        chunks = [*self.running, *self.waiting]
+        return [game for each in chunks for game in each.games.values() if isinstance(game, Episode)]

@@ -28,7 +28,7 @@ class TaskPlayer:
     model: str = ""
     version: str = ""
     credentials: Callable[[], Credentials] = Credentials
-    """Function that reads the credentials for the servers on the machine of the task."""
+    """Function that reads the credentials for the servers. The task calls it on its own machine."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TaskSteps:
     best_tile: int = 0
     finished: list[Episode] = field(default_factory=list)
     unfinished: list[Episode] = field(default_factory=list)
-    """All games that have begun and not finished; empty if they were not copied."""
+    """Copies of the games that have begun and not finished; empty in most messages (`COPY_SECONDS`)."""
 
     def add(self, step: PlayedBatch) -> None:
         """Add a played batch of moves."""

@@ -89,7 +89,7 @@ class AsyncClient:
         return await self._drive(self._calls.server_version())
 
     async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
-        """Return once the server reports SERVING.
+        """Wait until the server reports SERVING.
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
@@ -153,14 +153,14 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except grpc.aio.InternalError:  # its text says nothing; the blocking API reports a status instead
+        except grpc.aio.InternalError:  # gRPC reports no reason here; the blocking API reports a status
             raise UnexpectedStatus(
-                f"gRPC could not send the call to {self.target}; the log of gRPC says why",
+                f"gRPC could not send the call to {self.target}; its log on standard error has the reason",
                 grpc.StatusCode.INTERNAL.value[0],
             ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # `close` cancels unfinished calls, although the awaiting task was not canceled.
+            # `close` has canceled the call. The waiting task itself was not canceled.
             if self._closed and task is not None and not task.cancelling():
                 raise ClientClosed(f"the client of {self.target} was closed") from None
             raise

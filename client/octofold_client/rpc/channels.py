@@ -1,9 +1,9 @@
-"""The channels of a client: one for each address of its target. They take turns and look like one channel.
+"""The channels of a client: one for each address of its target. Calls use them in turn, like one channel.
 
-Each address has its own channel, so that each name is looked up again when needed and each certificate is
-checked against its own host. gRPC spreads the calls of one channel over the servers of a name, and this
-module spreads calls over channels. Both use only servers whose health is SERVING, which gRPC watches on every
-connection.
+Each address has its own channel, so that gRPC looks each name up again when needed, and checks each
+certificate against its own host. gRPC spreads the calls of one channel over the servers of a name, and this
+module spreads calls over the channels. Both use only servers that report SERVING. For this, gRPC watches the
+health of the server on every connection.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ _READY = grpc.ChannelConnectivity.READY
 _FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 _WATCH_ENDS_SECONDS = 0.3
-"""grpcio's threads that watch channels check every 0.2 s whether to end. If the channel is closed earlier,
-they print an exception."""
+"""Time between the end of a watch and the closing of its channel. grpcio's watching threads end within 0.2 s.
+If the channel is closed earlier, they print an exception."""
 
 _log = logging.getLogger(__name__)
 LONGEST = 2**31 - 1
 
 OPTIONS = (
-    # The length of an answer follows from the request, which the caller chooses.
+    # No limit: the length of an answer follows from the request.
     ("grpc.max_receive_message_length", -1),
     # Reconnect to a restarted server within two seconds, not within gRPC's default of two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -52,7 +52,7 @@ BALANCED_OPTIONS = (
     ),
     # Look a name up again as soon as a connection ends, not within gRPC's default of half a minute.
     ("grpc.dns_min_time_between_resolutions_ms", 2000),
-    # A silent machine must not delay a call for gRPC's default of 20 s.
+    # A machine that does not answer must not delay a call for gRPC's default of 20 s.
     ("grpc.min_reconnect_backoff_ms", 5000),
     # A channel must reconnect when its server is back, even after a long failure.
     ("grpc.client_idle_timeout_ms", LONGEST),
@@ -69,7 +69,7 @@ def blocking_channel(target: str, credentials: Credentials) -> Any:
 
 
 def asyncio_channel(target: str, credentials: Credentials) -> Any:
-    """Make a channel to all servers of a target for asyncio; call this inside a running event loop."""
+    """Make an asyncio channel to all servers of a target; call this inside a running event loop."""
     return _channel(grpc.aio, AsyncChannels, target, credentials)
 
 
@@ -89,7 +89,7 @@ def methods_of(channel: Any) -> dict[str, Any]:
         "NextMoves": service.NextMoves,
         "ListModels": service.ListModels,
         "ServerMetadata": open_inference.ServerMetadata,
-        # The stub of grpc_health is not used, because its published types leave it out.
+        # Use no stub of grpc_health, because its published types lack the stubs.
         "Check": channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=HealthCheckRequest.SerializeToString,
@@ -99,9 +99,9 @@ def methods_of(channel: Any) -> dict[str, Any]:
 
 
 class RoundRobin:
-    """Chooses one address after the other among the ready ones.
+    """Chooses the ready addresses in turn.
 
-    If none is ready, it chooses among those that may become ready; if all have failed, among all.
+    If none is ready, it uses the addresses that may become ready; if all have failed, all addresses.
 
     Args:
         addresses: the addresses, for the log.
@@ -113,7 +113,7 @@ class RoundRobin:
         self._failed = [False] * len(addresses)  # whether each address failed since it was last ready
         self._choices: Sequence[int] = range(len(addresses))
         self._turn = itertools.count()
-        self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
+        self._lock = threading.Lock()  # guards the states; `_choices` is replaced as a whole
 
     def next(self) -> int:
         """Return the number of the address to use next."""

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.2
 
 
 class PendingAnswer(Generic[T]):
-    """A call whose first attempt has been sent. Only one thread at a time may use it."""
+    """A call that has been sent; its answer may not have arrived. Only one thread at a time may use it."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class PendingAnswer(Generic[T]):
         self._conversation = conversation
         self._while_waiting = while_waiting
         self._ended = False
-        self._answer: T  # set when the call has ended without an error
+        self._answer: T  # unset until the call succeeds
         self._error: BaseException | None = None
         assert not isinstance(step, Wait)
         self._call = start(step)
 
     def result(self) -> T:
-        """Wait for the answer and return it. Failed attempts are retried. Later calls return the same answer.
+        """Wait for the answer and return it, after retries if necessary. Later calls return the same answer.
 
         Raises:
             OctofoldError: the call failed and cannot be retried.
@@ -55,7 +55,7 @@ class PendingAnswer(Generic[T]):
             try:
                 self._answer = self._finish()
             except BaseException as error:
-                self._call.cancel()  # the call still runs if `while_waiting` raised
+                self._call.cancel()  # it still runs if `while_waiting` raised the error
                 self._error = error
             self._ended = True
         if self._error is not None:
@@ -90,7 +90,9 @@ class PendingAnswer(Generic[T]):
         while True:
             try:
                 return self._call.result(POLL_SECONDS)
-            except grpc.FutureTimeoutError:  # not the deadline, which raises a `grpc.RpcError`
+            except (
+                grpc.FutureTimeoutError
+            ):  # POLL_SECONDS have passed; a passed deadline raises a `grpc.RpcError`
                 self._while_waiting()
 
     def _pause(self, seconds: float) -> None:
@@ -224,8 +226,7 @@ class Client:
         calls = self._calls.override(model=model, version=version, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
-            # The body of `_begin` is repeated here to save a call: all boards of an evaluation take this
-            # path.
+            # This repeats the body of `_begin` to save a call, because evaluations call it very often.
             conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
@@ -247,7 +248,7 @@ class Client:
         return self._converse(self._calls.server_version())
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
-        """Return once the server reports SERVING.
+        """Wait until the server reports SERVING.
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
@@ -257,7 +258,7 @@ class Client:
     def close(self) -> None:
         """Close the connection; unfinished calls fail."""
         self._closed = True
-        if self._process == os.getpid():  # a forked copy of the channel has no threads that could close it
+        if self._process == os.getpid():  # in a forked process, the channel has no threads to close it
             self._channel.close()
 
     def __enter__(self) -> Self:
@@ -293,7 +294,7 @@ class Client:
         method = self._methods[step.method]
         try:
             return method.future(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except ValueError:  # the channel was closed after the check
+        except ValueError:  # another thread closed the channel after the check
             self._check_open()
             raise
 

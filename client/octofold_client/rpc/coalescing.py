@@ -132,7 +132,7 @@ BoardRequest = ThreadRequest | TaskRequest
 
 
 class Coalescer:
-    """Gathers boards into calls.
+    """Gathers single boards of several callers into calls.
 
     `submit` may be called from any thread, or from one event loop if `start` makes tasks. The coalescer has
     no thread: a caller begins the first calls, and the callback of an ended call begins the next ones.
@@ -147,12 +147,14 @@ class Coalescer:
     def __init__(
         self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1, with_value: bool = False
     ) -> None:
-        # Maximum number of calls in flight while another call gathers boards.
+        # The maximum number of other calls in flight while a call gathers boards.
         self._calls_while_gathering = 2 * servers - 1
         self._call_for = partial(calls.of_boards, with_value=with_value)
         self._start = start
         self._boards: deque[BoardRequest] = deque()
-        self._groups: deque[Sequence[BoardRequest]] = deque()  # sent before `_boards`, each in its own call
+        self._groups: deque[Sequence[BoardRequest]] = (
+            deque()
+        )  # boards to resend: each group in a call of its own, before `_boards`
         self._boards_in_flight = 0
         self._lock = threading.Lock()  # guards the three fields above
 
@@ -165,7 +167,7 @@ class Coalescer:
             self._send()
 
     def _is_due(self) -> bool:
-        # A lower threshold makes smaller calls, which cost more.
+        # With a lower threshold, calls have fewer boards and cost more per board.
         return bool(self._groups) or len(self._boards) >= max(
             1, self._boards_in_flight // self._calls_while_gathering
         )
@@ -180,7 +182,7 @@ class Coalescer:
             except Exception as error:
                 self._land(group)
                 group.settle(error)
-            except BaseException:  # Ctrl-C in a thread that also sends boards of other threads
+            except BaseException:  # after Ctrl-C, still send the boards of other threads
                 self._land(group, again=[group.boards])
                 self._send()
                 raise
@@ -218,7 +220,7 @@ class Coalescer:
                 self._send()
                 return
         self._land(group)
-        self._send()  # before waking the callers, so that the server has work
+        self._send()  # send before waking the callers, so that the server has work
         group.settle(outcomes)
 
 

@@ -15,7 +15,7 @@ _HTTP_1 = "http1.x server"
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
-    """Return why a call could not connect to `target`, by gRPC's `details`; None for other failures."""
+    """Return why a call could not connect to `target`, from gRPC's `details`; None for other failures."""
     if "backend unhealthy" in details:
         return f"{target}: no server there is ready"
     if "errors resolving" in details or "DNS resolution failed" in details:
@@ -31,7 +31,7 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
     if "security handshaker" in details:
         return f"TLS to {target} cannot be set up: --tls-ca, --tls-certificate or --tls-key is wrong"
     if _HTTP_1 in details:
-        return f"{target} answers HTTP, not gRPC (is it the server's --rest-port? calls go to its --port)"
+        return f"{target} answers HTTP, not gRPC (perhaps it is the server's --rest-port; use its --port)"
     reason = details.rpartition(": ")[2]
     if not tls and any(sign in details for sign in _CLOSED):
         return f"{target} closed the connection: {reason} (if it uses TLS, use --tls or --tls-ca)"
@@ -63,7 +63,7 @@ def explain_tls(target: str, authorities: bytes | None) -> str | None:
 
 
 def speaks_tls(target: str) -> bool:
-    """Return whether the server at `target` answers a TLS handshake."""
+    """Return whether the server at `target` completes a TLS handshake."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent, so the identity does not matter

@@ -51,7 +51,7 @@ timeout would overflow."""
 
 @dataclass(frozen=True)
 class Send:
-    """A step: call `method` with `request`. The reply is the response."""
+    """A step: call `method` with `request`. The reply is the response message."""
 
     method: str
     request: Message
@@ -75,7 +75,7 @@ class SendBoard:
 
 @dataclass(frozen=True)
 class Wait:
-    """A step: do nothing for `seconds`."""
+    """A step: wait for `seconds`. There is no reply."""
 
     seconds: float
 
@@ -117,7 +117,7 @@ class Calls:
         timeout_seconds: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> "Calls":
-        """Return a copy with another model, version, timeout or retry policy; None keeps the present one.
+        """Return a copy with another model, version, timeout or retry policy; None keeps that of this object.
 
         `model` may include a version, such as "swift:1". Without a version, it means the newest version.
         """
@@ -143,7 +143,7 @@ class Calls:
             request = self._of_boards([cells], with_value)
             request.search_time_us = _search_time_us(search_seconds)
             return self._ask_for("NextMoves", request, lambda response: answers_of(response, 1)[0])
-        return self._ask(
+        return self._with_retries(
             lambda seconds: SendBoard(cells, seconds, self.model, self.version, with_value),
             lambda answer: answer,
         )
@@ -220,7 +220,9 @@ class Calls:
                 error = self._error(rpc_error)
                 if isinstance(error, NotOctofold):
                     raise error from None
-                if not isinstance(error, DeadlinePassed):  # an earlier error says more than a timeout
+                if not isinstance(
+                    error, DeadlinePassed
+                ):  # keep an earlier error, which says more than a timeout
                     last = str(error)
             else:
                 if response.status == health_pb2.HealthCheckResponse.SERVING:
@@ -230,12 +232,12 @@ class Calls:
         raise Unavailable(f"no Octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
 
     def _ask_for(self, method: str, request: Message, parse: Callable[[Any], T]) -> Conversation[T]:
-        return self._ask(lambda seconds: Send(method, request, seconds), parse)
+        return self._with_retries(lambda seconds: Send(method, request, seconds), parse)
 
-    def _ask(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
-        """Make attempts until one succeeds or the retry policy gives up.
+    def _with_retries(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
+        """Send a request until an attempt succeeds or the retry policy gives up; return the parsed response.
 
-        `step` returns the step of an attempt, given its timeout in seconds.
+        `step` makes the step of an attempt from its timeout in seconds.
         """
         end = time.monotonic() + self.timeout_seconds
         attempt = 1
@@ -276,7 +278,7 @@ def _cells(board: ArrayLike) -> bytes:
     if array.shape == (4, 4):
         array = array.reshape(16)
     if array.dtype == np.uint8 and array.shape == (16,):
-        # The usual case. Checking bytes takes a fraction of the time of numpy's check.
+        # The usual case. Checking the bytes is much faster than numpy's check.
         cells = array.tobytes()
         if max(cells) <= LARGEST_EXPONENT:
             return cells
@@ -404,5 +406,5 @@ def _state(number: int) -> str:
 def _card(card_json: str) -> Card | None:
     try:
         return parse_card(card_json)
-    except CardError:  # also for an empty string, if the server could not read the card
+    except CardError:  # an empty text means that the server could not read the card
         return None

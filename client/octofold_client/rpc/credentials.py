@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 
 @dataclass(frozen=True)
 class Credentials:
-    """The credentials of a client; by default, plaintext without a token.
+    """The credentials of a client. By default, the connection is plaintext, without a token.
 
     Authorities or a certificate imply TLS. A token is sent in plaintext only to servers on this machine. Any
     other server needs TLS.
@@ -91,7 +91,7 @@ class Credentials:
         # A DNS name may stand for any machine.
         is_here = is_socket(address) or (not is_name(address) and _is_loopback(host_and_port(address)[0]))
         if is_here:
-            # gRPC would use the proxy of http_proxy even for this machine, and the proxy would see the token.
+            # gRPC would use the proxy of http_proxy even for this machine, and send the token to it.
             options = (*options, ("grpc.enable_http_proxy", 0))
         if self.tls:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)

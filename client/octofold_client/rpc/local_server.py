@@ -15,7 +15,7 @@ from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
 
 START_TIMEOUT_SECONDS = 120.0
-"""Timeout for the start. Loading and warming up a model takes seconds, and longer on a busy machine."""
+"""Timeout for the start of the server. Loading and warming up its models may take long on a busy machine."""
 READY_TIMEOUT_SECONDS = 30.0
 """Timeout for the first answer. A server writes its port when it is ready, so it should answer at once."""
 STOP_TIMEOUT_SECONDS = 20.0
@@ -72,8 +72,8 @@ class LocalServer:
 
     def _start(self) -> None:
         port_file = Path(self._folder.name) / "port"
-        # Unlike the installed command, the module is also found where only PYTHONPATH names it. With -P, no
-        # file of the working folder is imported.
+        # The installed command may be missing if PYTHONPATH names the packages. With -P, Python imports no
+        # file of the working folder.
         command = [sys.executable, "-P", "-m", "octofold_server.cli", "--host", "127.0.0.1", "--port", "0"]
         command += ["--port-file", str(port_file), "--models", str(self._models), "--grace", "0"]
         command += ["--stop-with-input", *self._options]
@@ -96,7 +96,7 @@ class LocalServer:
             with Client(self.target) as client:
                 client.wait_until_ready(READY_TIMEOUT_SECONDS)
         except Unavailable:
-            self.check()  # if the server ended, its log says why
+            self.check()  # raises an error with the log if the server has ended
             raise
 
     def _stop(self) -> None:

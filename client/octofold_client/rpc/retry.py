@@ -23,13 +23,14 @@ class RetryPolicy:
     """
 
     attempts: int = 6
+    """Maximum number of attempts, including the first one."""
     first_wait_seconds: float = 0.1
     largest_wait_seconds: float = 2.0
     silence: bool = False
-    """Whether to retry after a timeout: the server did not answer before the deadline."""
+    """Whether to retry if the server did not answer before the deadline."""
 
     def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
-        """Return the time to wait after failed attempt number `attempt` (from 1); None to give up."""
+        """Return the time to wait after attempt number `attempt` (from 1) has failed; None to give up."""
         if attempt >= self.attempts:
             return None
         if isinstance(error, Unavailable) or (self.silence and isinstance(error, DeadlinePassed)):

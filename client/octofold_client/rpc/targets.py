@@ -1,6 +1,6 @@
 """The target of a client: the address of a server, a name of several servers, or several of both.
 
-HOST:PORT is one server. dns:///NAME:PORT means every server whose address the DNS name has; if the addresses
+HOST:PORT is one server. dns:///NAME:PORT means all servers to which the DNS name resolves; if the addresses
 change, the client follows. dns://RESOLVER/NAME:PORT asks the given resolver. unix:PATH is the socket of a
 server on this machine. Commas separate several addresses; spaces around commas are ignored.
 """
@@ -11,8 +11,8 @@ from functools import lru_cache
 from octofold_client.errors import InvalidRequest
 
 SERVERS_OF_A_NAME = 4
-"""Number of servers that we expect behind a DNS name, because gRPC does not report it. If there are more,
-some are idle at times."""
+"""Assumed number of servers behind a DNS name, which gRPC does not report. If there are more, some of them
+are idle at times."""
 
 _DNS = r"dns://[^\s/,]*/"
 _HOST = r"[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]"
@@ -53,7 +53,7 @@ def is_socket(address: str) -> bool:
 
 
 def servers_of(target: str) -> int:
-    """Return the number of servers to expect behind a target."""
+    """Return the number of servers of a target. A DNS name counts as `SERVERS_OF_A_NAME`."""
     return sum(SERVERS_OF_A_NAME if is_name(address) else 1 for address in addresses_of(target))
 
 

@@ -1,4 +1,4 @@
-"""Computes where games are lost: figures of the last positions, by stage and by distance from the end.
+"""Computes where games are lost: figures of their last positions, by largest tile and by moves left.
 
 The cost of a move is the judge's value of its own choice minus its value of the move.
 """
@@ -24,11 +24,11 @@ from octofold_client.evaluation.intervals import average_interval, clustered_sha
 
 FILE = "analysis.json"
 SCHEMA = 1
-"""Version of the JSON form. It increases when a field is removed or changes its meaning."""
+"""Version of the JSON format; it increases when a field is removed or changes its meaning."""
 SAME_STUMBLE = 20
-"""Costly moves of one game form a stumble if they are less than this number of moves apart."""
+"""Costly moves of one game belong to the same stumble if they are less than this number of moves apart."""
 COSTLIEST_KEPT = 100
-"""Maximum number of costly moves in an analysis, one for each stumble."""
+"""Maximum number of costly moves in an analysis, which lists one for each stumble (`SAME_STUMBLE`)."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 _MAX_BYTES = 16 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -55,7 +55,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A judge's verdicts on positions; -1 and NaN mark positions that were not judged."""
+    """A judge's verdicts on P positions. Positions that were not judged have -1 and NaN."""
 
     choices: NDArray[np.int8]
     """`[P]`: the moves that the judge would make."""
@@ -81,8 +81,8 @@ class Verdicts:
         index = np.arange(len(rows))
         best = opinion.values[index, opinion.choices]
         self.choices[rows], self.values[rows] = opinion.choices, opinion.values
-        # The judge may choose a move by vote that does not have the largest value. The difference is then
-        # negative, which means nothing.
+        # A judge that votes may not choose the move with the largest value. A negative difference counts
+        # as 0.
         self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
 
 
@@ -104,7 +104,7 @@ class Group:
     cost: float | None
     """Average cost of a move; None if no position was judged."""
     cost_share: float | None
-    """Share of this group in the total cost of all positions."""
+    """The cost of this group as a share of the cost of all positions; None if no position was judged."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class CostlyMove:
 
     game: int
     move: int
-    """Number of moves before this one. A link to the game on the page ends with this number."""
+    """Number of moves before this move. On the page, links to the position end with this number."""
     board: list[int]
     made: int
     better: int
@@ -125,7 +125,7 @@ class CostlyMove:
 
 @dataclass(frozen=True)
 class EndedAt:
-    """Number of games that ended with the largest tile `largest_tile`."""
+    """The games that ended with a certain largest tile."""
 
     largest_tile: _Count
     games: _Count
@@ -153,7 +153,7 @@ class JudgeName:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The figures of the last positions of some games; docs/results.md describes its file."""
+    """The figures of the last positions of some games. docs/results.md describes the file."""
 
     schema: int
     last_moves: int
@@ -172,7 +172,7 @@ class Analysis:
     endings: list[EndedAt]
     """The games by their largest tile, in ascending order."""
     costliest: list[CostlyMove]
-    """The costliest move of each stumble, in descending order of cost. Moves of cost 0 are left out."""
+    """The costliest move of each stumble (`SAME_STUMBLE`), in descending order; none has the cost 0."""
 
     @classmethod
     def of(
@@ -282,7 +282,7 @@ def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: 
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
-    """Return the interval of the share of True in `same` `[P]`, with positions clustered by `games` `[P]`."""
+    """Return the interval of the share of True in `same` `[P]`; `games` `[P]` are the clusters."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
 
@@ -294,12 +294,12 @@ def judge_positions(
     on_judged: Callable[[int], None] = lambda _: None,
     before_each: Callable[[], None] = lambda: None,
 ) -> None:
-    """Judge all positions that are within the judge's largest exponent, and add the results to `verdicts`.
+    """Judge all positions without tiles that are too large for the judge; add the results to `verdicts`.
 
     An exception from a callback ends the work and keeps the verdicts so far.
 
     Args:
-        judge: the judge that is asked.
+        judge: the judge.
         positions: positions to judge.
         verdicts: receives the results.
         on_judged: called after each batch with its number of positions.
@@ -314,7 +314,7 @@ def judge_positions(
 
 
 def _checked(kept: Analysis) -> Analysis:
-    """Return the analysis if it is valid.
+    """Check an analysis from a file, and return it.
 
     Raises:
         ValueError: the schema is unknown, or a number is out of its range.

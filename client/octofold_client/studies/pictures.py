@@ -38,12 +38,12 @@ from octofold_client.evaluation.summary import Summary, TileShare, column
 from octofold_client.studies.analysis import QUARTERS, Analysis, Group, JudgeName
 
 Named = tuple[str, Evaluation, Summary]
-"""The name, the content and the figures of a finished evaluation. All names in a picture differ."""
+"""Name, evaluation and figures of a finished evaluation. All names in a picture differ."""
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
 _LONGEST_NAME = 34
 _MOST_PAIRS = 28
-"""Maximum number of pairs in a forest plot. If a contest has more, only neighbors in the ranking are
+"""Maximum number of pairs in a forest plot. If a contest has more, only pairs of neighbors in the ranking are
 shown."""
 _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
@@ -69,7 +69,7 @@ def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) ->
 
 
 def _scores(results: Sequence[Named], size: Size) -> Figure:
-    """Draw the distribution of scores, with a row for each result, so that they do not hide each other."""
+    """Draw the distribution of scores, with a row for each result, so that results do not overlap."""
     height = max(size.height, 1.2 + _SCORES_INCHES * len(results))
     figure = _figure(results, size, "Scores, by the largest tile of the game", height)
     rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
@@ -139,7 +139,7 @@ def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
 
 
 def _bin_width(span: float, games: int) -> float:
-    """Return a round bin width in points: small enough to show clusters, large enough for several games."""
+    """Return a round bin width in points, which shows clusters and still has several games in a bin."""
     bins = min(max(4 * np.sqrt(games), _BINS[0]), _BINS[1])
     power = 10.0 ** np.floor(np.log10(max(span / bins, 1.0)))
     return float(next(power * step for step in _NICE if power * step >= span / bins))
@@ -149,7 +149,7 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
     figure = _figure(results, size, "Games that reach each tile")
     axes = figure.add_subplot()
     most = max(summary.largest_tiles[-1].tile for _, _, summary in results)
-    smallest = 512 if most >= 1024 else 16  # weak players reach none of the larger tiles
+    smallest = 512 if most >= 1024 else 16  # for weak players, show smaller tiles
     tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
     for number, (name, evaluation, _) in enumerate(results):
@@ -182,14 +182,14 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
     axes.set_xlabel("tile")
     axes.set_ylabel("games that reach the tile")
     axes.grid(axis="y")
-    if len(results) > 1:  # above the axes, where names cannot hide bars
+    if len(results) > 1:  # above the axes, so that names do not hide bars
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
     return figure
 
 
 def _share(share: float, *, alone: bool) -> str:
-    """Format the share above a bar. Narrow bars have no room for the percent sign, which is on the axis."""
+    """Format the share above a bar, without a percent sign if there are several bars for each tile."""
     if alone:
         return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
     return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
@@ -283,12 +283,12 @@ def _intervals(axes: Axes, rows: Sequence[tuple[str, float, Interval | None, str
 
 
 def _end_of(name: str) -> str:
-    """Return the name, or its end if it is long: names of folders differ more at their end."""
+    """Shorten a long name to its end, because names of folders differ more at their end."""
     return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
 
 
 def lost_games(analysis: Analysis) -> dict[str, Figure]:
-    """Draw the pictures of an analysis, by name: endings and, with a judge, agreement and costs of moves."""
+    """Draw the pictures of an analysis, by name: endings and, if it was judged, agreement and costs."""
     judge = analysis.judge
     groups = [group for group in reversed(analysis.by_distance) if group.judged]
     names = ["endings", "agreement", "cost"] if judge is not None and groups else ["endings"]

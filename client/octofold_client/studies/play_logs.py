@@ -16,11 +16,11 @@ _MOVES_AT_ONCE = 1 << 16
 def write_logs(
     folder: ResultFolder, count: Callable[[int], None], check: Callable[[], None]
 ) -> dict[Path, int]:
-    """Write all finished games of the folder as play logs, each of which appears when it is complete.
+    """Write all finished games of the folder into play logs. A log appears when it is complete.
 
     Args:
         folder: contains the games; the logs are added to it.
-        count: called with a number of moves whenever they have been written.
+        count: called with the number of moves written since the last call.
         check: called often. An exception from it ends the work; complete files stay.
 
     Returns:

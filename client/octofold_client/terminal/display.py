@@ -1,4 +1,4 @@
-"""Shows the progress of long work: redrawn in place on a terminal, otherwise one line a minute."""
+"""Shows the progress of long work: redrawn in place on a terminal, elsewhere as one line a minute."""
 
 import time
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ class Status:
     total: int | None
     """The total count; None if unknown."""
     unit: str
-    """The noun for the count, such as `games`."""
+    """Noun for the things counted, such as `games`."""
     facts: tuple[str, ...] = ()
     """Further facts, such as `12 running`."""
     left: str = ""
@@ -54,7 +54,7 @@ class Display(ABC):
         self._next_show = clock()
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Call `status` and show the result if `interval_seconds` have passed since the last one."""
+        """Show the result of `status` if `interval_seconds` have passed since the last status."""
         now = self._clock()
         if now >= self._next_show:
             self._next_show = now + self.interval_seconds
@@ -90,7 +90,7 @@ class PlainDisplay(Display):
         self._write(f"{status.title}: {', '.join(status.words)}")
 
     def remark(self, text: str) -> None:
-        """Print a line, and delay the next status."""
+        """Print a line. The next status appears `interval_seconds` later."""
         self._next_show = self._clock() + self.interval_seconds
         self._write(text)
 
@@ -104,7 +104,7 @@ class LiveDisplay(Display):
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        # No redrawing thread: it would take CPU time from a server on the same machine.
+        # Without auto_refresh, rich starts no thread, which would take CPU time from a local server.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def show(self, status: Status) -> None:
@@ -116,7 +116,7 @@ class LiveDisplay(Display):
         else:
             shown = ProgressBar(total=status.total, completed=status.done, width=_BAR_COLUMNS)
             bar.add_row(shown, counted, Text(status.left, style="cyan"))
-        # `Text` is not parsed as markup; the name of a model may contain brackets.
+        # Use `Text`, because rich would parse brackets in the name of a model as markup.
         facts = Text("   ".join(status.facts), style="cyan")
         self._live.update(Group(Text(status.title, style="bold"), bar, facts), refresh=True)
 
@@ -133,13 +133,13 @@ class LiveDisplay(Display):
 
 
 def display_on(console: Console) -> Display:
-    """Return the display for `console`, which must not be a notebook's."""
+    """Return a display on `console`. For the console of a notebook, use `progress_on`."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 @contextmanager
 def count_on(display: Display, total: int | None, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show a count and its `total` (None if unknown). Yield a function that adds to the count."""
+    """Show a count, and its `total` if known. Yield a function that adds a number to the count."""
     done = 0
 
     def status() -> Status:

@@ -1,4 +1,4 @@
-"""A game by hand: its positions with undo, the effect of keys, and the screen."""
+"""A game by hand: positions with undo, the effect of each key, and the screen."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class HandGame:
 
     @property
     def last_move(self) -> tuple[NDArray[np.uint8], int] | None:
-        """The board before the last move, and that move; None before the first."""
+        """The board before the last move, and the last move; None before the first move."""
         return (self._boards[-2], self._log[-1] & 3) if self._log else None
 
     @property
     def new_cell(self) -> int | None:
-        """The cell of the newest tile; None before the first move."""
+        """The cell of the new tile; None before the first move."""
         return self._log[-1] >> 2 & 15 if self._log else None
 
     def move(self, direction: int) -> bool:
@@ -162,7 +162,7 @@ class Hand:
 def draw(
     hand: Hand, console: Console, now: AdviceOrError, before: AdviceOrError, *, has_adviser: bool
 ) -> Group:
-    """Return the contents of the screen.
+    """Return the content of the screen.
 
     Args:
         hand: the game.
@@ -177,7 +177,7 @@ def draw(
     lines = [*_state(game), *(_help() if hand.help else _opinions(hand, now, before))]
     if hand.message:
         lines.append(Text(hand.message, "bold yellow"))
-    # Quitting comes first, so that it is visible on a narrow terminal.
+    # The key to quit comes first, so that a narrow terminal shows it.
     keys = f"q: quit   u: undo   n: new game{hint}   ?: keys"
     return Group(_picture(game, console), *lines, Text(keys, "dim", no_wrap=True, overflow="ellipsis"))
 
@@ -194,7 +194,7 @@ def _picture(game: HandGame, console: Console) -> Table:
         number = f"{1 << exponent}" if exponent else ""
         is_new = cell == game.new_cell
         shown = f"[{number}]" if is_new else number
-        color = color_of(exponent, on_dark=True)  # because most terminals are dark
+        color = color_of(exponent, on_dark=True)  # for a dark background, which most terminals have
         style = f" {color.text} on {color.background}" if exponent else f" on {EMPTY_ON_DARK}"
         text = Text(f"{shown:^{_CELL}}", style=f"bold{style if has_colors else ''}")
         if is_new:
@@ -220,7 +220,7 @@ def _opinions(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Tex
     if isinstance(before, Advice) and hand.game.last_move is not None:
         lines.append(Text(remark(before, hand.game.last_move[1])))
     if isinstance(now, Advice) and not hand.game.over:
-        unit = "" if now.shares or not now.unit else f", {now.unit}"
+        unit = "" if now.has_probabilities or not now.unit else f", {now.unit}"
         lines.append(Text(f"{now.adviser}{unit}", "bold"))
         for move, name in enumerate(MOVE_NAMES):
             text = Text(f"{ARROWS[move]} {name:<5} {_value(now, move)}")
@@ -247,12 +247,16 @@ def remark(advice: Advice, made: int) -> str:
 
 
 def _value(advice: Advice, move: int) -> str:
-    """Return the value of a move, and its share of the views' votes, such as "5/8"."""
+    """Format the value of a move and, if views voted, its share of their votes, such as "5/8"."""
     votes: NDArray[np.uint8] | None = advice.votes
     text = ""
     if advice.values is not None:
         value = float(advice.values[move])
         text = (
-            f"{value:>6.1%}" if advice.shares else f"{value:>12,.1f}" if np.isfinite(value) else f"{'-':>12}"
+            f"{value:>6.1%}"
+            if advice.has_probabilities
+            else f"{value:>12,.1f}"
+            if np.isfinite(value)
+            else f"{'-':>12}"
         )
     return text if votes is None else f"{text} {int(votes[move])}/{int(votes.sum())}"

@@ -1,7 +1,7 @@
 """Delays Ctrl-C and other ending signals until the program checks for them between two steps.
 
-Without the delay, Python would raise at any instruction, even while gRPC holds a lock. Closing the channel
-would then wait forever.
+Without the delay, Python would raise an exception at any instruction, even while gRPC holds a lock. Closing
+the channel would then wait forever.
 """
 
 import signal
@@ -36,7 +36,7 @@ class DeferredInterrupts:
             self.check()
 
     def check(self) -> None:
-        """Run the handler of the last signal, if one has arrived."""
+        """If a signal has arrived, run the handler of the last one."""
         if self._noted is not None:
             self._before[self._noted](self._noted, None)
 

@@ -13,12 +13,11 @@ SUSPEND = "\x1a"
 
 _SEQUENCE = re.compile(rb"\x1b+[\[O][0-9;]*[ -/]*[@-~]|\x1b+[^\x1b]|.", re.DOTALL)
 _INCOMPLETE = re.compile(rb"\x1b+([\[O][0-9;]*)?\Z")
-"""The start of an escape sequence whose rest has not arrived."""
+"""An escape sequence whose end has not arrived yet."""
 _SEQUENCE_TIMEOUT_SECONDS = 0.05
 _ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 _NAMES = {b"\x1b" + kind + letter: name for kind in (b"[", b"O") for letter, name in _ARROWS.items()}
-"""Names of the arrow keys by their escape sequences. With Ctrl, Shift or Alt, an arrow has another
-sequence."""
+"""Names of the arrow keys by escape sequence. Arrows with Ctrl, Shift or Alt have other sequences."""
 
 
 class Keyboard:
@@ -62,13 +61,13 @@ class Keyboard:
                 and select.select([self._descriptor], [], [], _SEQUENCE_TIMEOUT_SECONDS)[0]
             ):
                 typed += os.read(self._descriptor, 1024)
-        except OSError:  # on Linux: the other end of the terminal is closed
+        except OSError:  # Linux reports so that the other end of the terminal is closed
             return None
         return keys_of(typed) if typed else None
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """Return the name of each key: a character itself, a word for an arrow, `unknown` for other keys."""
+    """Return the name of each key: the character, the name of the arrow, or `unknown`."""
     return [
         _NAMES.get(key, key.decode("latin-1") if len(key) == 1 else "unknown")
         for key in _SEQUENCE.findall(typed)

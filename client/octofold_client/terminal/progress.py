@@ -21,8 +21,8 @@ SPEED_SECONDS = 5.0
 class EvaluationProgress:
     """Shows the progress of an evaluation of `games` games on a display; a context manager.
 
-    The games that finish first are short, so the figures include the unfinished games: `average_at_least` and
-    `evaluation/forecast.py` describe how.
+    The games that finish first are short. Therefore the average (`average_at_least`) and the remaining time
+    (`evaluation/forecast.py`) take unfinished games into account.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EvaluationProgress:
         self._display.offer(lambda: self.status)
 
     def update(self, step: PlayedBatch, finished: list[GameSummary]) -> None:
-        """Count one step and its finished games."""
+        """Count the moves of a batch and its finished games."""
         self._moves += step.moves
         self.running = step.running
         self.best_tile = max(self.best_tile, step.best_tile)
@@ -71,7 +71,7 @@ class EvaluationProgress:
 
     @property
     def average_at_least(self) -> float | None:
-        """A lower bound of the average score: unfinished games count with their current score.
+        """A lower bound of the average score, in which unfinished games count with their present score.
 
         None before the first game has finished. A score never falls. The average of the finished games alone
         would be far too low, because games with low scores finish first.
@@ -83,7 +83,7 @@ class EvaluationProgress:
 
     @property
     def moves_per_second(self) -> float:
-        """Recent moves per second, of all games together."""
+        """Moves per second of all games together, in the last `SPEED_SECONDS`."""
         (start, before), (now, moves) = self._marks[0], self._marks[-1]
         return (moves - before) / (now - start) if now > start else 0.0
 
@@ -125,7 +125,7 @@ class EvaluationProgress:
         self._display.__exit__(*raised)
 
     def _current_status(self, step: PlayedBatch) -> Status:
-        """Update the figures that only the display needs, and return the status."""
+        """Return the present status. Compute the figures that only the display needs."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
@@ -142,7 +142,7 @@ class EvaluationProgress:
 
 
 def progress_on(games: int, title: str, console: Console | None = None) -> EvaluationProgress:
-    """Make the progress of an evaluation, on `console` or, by default, standard error or the notebook."""
+    """Make the progress display of an evaluation on `console`; by default, standard error or the notebook."""
     console = console or Console(stderr=True)
     display = NotebookDisplay() if console.is_jupyter else display_on(console)
     return EvaluationProgress(games, title, display)
@@ -155,7 +155,7 @@ class NotebookDisplay(Display):
     _latest: Callable[[], Status] | None = None
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Show the status if enough time has passed, and keep it for the end."""
+        """Show the status if `interval_seconds` have passed, and keep it to be shown at the end."""
         self._latest = status
         super().offer(status)
 

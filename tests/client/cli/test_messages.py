@@ -49,7 +49,11 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("move 0 1 2", 2, "^board: a board has 16 cells, got 3$"),
         (f"move {CORNER} x", 2, "^board, row 4, column 4: 'x' is not an exponent$"),
         (f"move {CORNER} 16 --target {{target}}", 1, "^board 0, cell 15: small knows tiles up to 32768"),
-        ("move boards.csv", 2, "^boards.csv is a file, not a board: to read boards from it, use < boards.csv"),
+        (
+            "move boards.csv",
+            2,
+            "^boards.csv is a file, not a board: to read boards from it, use < boards.csv",
+        ),
         ("models --target {nobody}", 1, "^no Octofold server answers at {nobody}: Connection refused$"),
         ("evaluate --target {nobody} --out file/out", 1, "^cannot write into file/out: not a directory$"),
         ("loadtest --target {target} --out {games}", 1, "{games} contains an evaluation; .*with --out$"),

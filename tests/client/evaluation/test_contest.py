@@ -11,7 +11,7 @@ from octofold_client.evaluation.contest import Contest, pair_differences
 from octofold_client.evaluation.contest_report import markdown
 from octofold_client.evaluation.intervals import difference_interval, share_interval
 from octofold_client.evaluation.result_folder import Conditions
-from octofold_client.evaluation.sides import Side, named_apart
+from octofold_client.evaluation.sides import Side, with_distinct_names
 from octofold_game.contract.results import Completeness
 
 
@@ -124,4 +124,4 @@ def test_equal_players_have_no_interval_and_do_not_affect_others() -> None:
 def test_players_with_one_name_are_named_by_their_folders() -> None:
     same = [side("a", {0: 1}), side("b", {0: 2}), side("a", {0: 3})]
     folders = [replace(each, folder=Path(f"run-{n}")) for n, each in enumerate(same)]
-    assert [each.name for each in named_apart(folders)] == ["run-0", "b", "run-2"]
+    assert [each.name for each in with_distinct_names(folders)] == ["run-0", "b", "run-2"]

@@ -43,7 +43,7 @@ LAST = "failed to connect to all addresses; last error: "
             f"{LAST}UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2 (Expected SETTINGS frame as the "
             "first frame, got frame type 80) (Trying to connect an http1.x server (HTTP status 400))",
             False,
-            "here:1 answers HTTP, not gRPC (is it the server's --rest-port? calls go to its --port)",
+            "here:1 answers HTTP, not gRPC (perhaps it is the server's --rest-port; use its --port)",
         ),
         ("draining", False, None),
     ],

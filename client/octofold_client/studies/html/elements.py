@@ -14,8 +14,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> ET.Element:
     """Make an element. `tag` may include classes, such as "div.wide".
 
-    An attribute that is None or False is left out; True makes an empty attribute. An underscore at the end of
-    an attribute's name is dropped, and others become hyphens.
+    An attribute that is None or False is left out; True makes an empty attribute. In the names of attributes,
+    an underscore at the end is dropped, and others become hyphens.
     """
     name, *classes = tag.split(".")
     element = ET.Element(name)
@@ -65,7 +65,7 @@ def table(rows: Sequence[Sequence[Child]], caption: str) -> ET.Element:
         make("thead", make("tr", *columns)),
         make("tbody", *lines),
     )
-    # Scrolling elements must be reachable by keyboard.
+    # With a tabindex, the element can be scrolled by keyboard.
     return make("div.scrolls", element, tabindex="0", role="region", aria_label=caption)
 
 

@@ -1,4 +1,4 @@
-"""Reads from a result folder what a report shows of an evaluation."""
+"""Reads all that a report shows of an evaluation from its result folder."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from octofold_client.provenance import Provenance, runs_of, when
 from octofold_client.studies.analysis import Analysis, read_analysis
 
 MOST_RESULTS = 8
-"""Maximum number of results in one report, limited by the number of colors."""
+"""Maximum number of results in one report. There is a color for each."""
 GAMES_EACH = 3
-"""Number of worst games in a report, and also of best games."""
+"""Number of best games in a report, and number of worst games."""
 LUCKY_GAMES = 2
-"""Number of luckiest games in a report, and also of unluckiest games."""
+"""Number of luckiest games in a report, and number of unluckiest games."""
 COSTLY_MOVES = 5
-"""Number of costly moves in a report, each with its game."""
+"""Number of costly moves in a report. Their games are included."""
 
 
 @dataclass(frozen=True)
 class EvaluationPart:
-    """An evaluation with everything that a report shows of it."""
+    """Everything that a report shows of an evaluation."""
 
     name: str
     """The player's name, or the folder's name if two players have the same name."""
@@ -58,8 +58,8 @@ def read_parts(
 
     Args:
         folders: result folders.
-        contest: a comparison of the evaluations; only its games are read. None reads all games.
-        values: the value function that measures luck; None leaves luck out.
+        contest: a comparison of the evaluations. If it is given, only the compared games are shown.
+        values: the value function that measures luck; with None, luck is not shown.
         progress: as for `luck_in`.
 
     Raises:

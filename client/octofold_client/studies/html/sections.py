@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 CAPTIONS = {
     "comparison": (
         "Averages and differences",
-        "Points are averages of players, and differences between the better and the other player of each "
-        "pair. Lines are 95% intervals, which are simultaneously valid for the differences. If one contains "
-        "0, either player may be the better one.",
+        "Points are averages of players and, below, differences between the better and the other player of "
+        "each pair. Lines are 95% intervals; those of the differences are simultaneously valid. If the "
+        "interval of a difference contains 0, either player may be the better one.",
     ),
     "score-distribution": (
         "Distribution of scores",
@@ -48,7 +48,7 @@ CAPTIONS = {
     ),
     "endings": (
         "Final boards of the games",
-        "The next large tile was near if the other tiles add up to almost as much as the largest tile.",
+        "If the other tiles add up to almost as much as the largest tile, the next large tile was near.",
     ),
     "agreement": (
         "Agreement with the judge",
@@ -161,7 +161,7 @@ def _luck(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
-    """Make the section with the worst and best games to click through; `static/report.js` shows them."""
+    """Make the section with games to click through; `static/report.js` shows their boards."""
     keys: list[Child] = []
     for names, effect in KEYS:
         keys += [*(make("kbd", name) for name in names), f" {effect}, "]
@@ -178,7 +178,7 @@ def _games(parts: Sequence[EvaluationPart]) -> ET.Element:
         make("h2", "The worst and the best games"),
         make(
             "noscript",
-            make("p.note", "Only the games on this page need JavaScript."),
+            make("p.note", "To show the games, enable JavaScript. The rest of this page works without it."),
         ),
         make("div.columns", left, right, id="viewer", hidden=True),
         id="games",
@@ -218,8 +218,7 @@ def _button(episode: Episode, index: int, name: str) -> ET.Element:
 def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     analysis = part.analysis
     assert analysis is not None
-    # Differences of probabilities are not costs. If the judge has only probabilities, show only its
-    # agreement.
+    # Differences of probabilities are not costs, so a judge with probabilities gets no costs here.
     judge, has_costs = analysis.judge, analysis.judge is not None and analysis.judge.unit != PROBABILITY
     said = f"These figures are about the last {analysis.last_moves:,} moves of {analysis.games:,} games."
     if judge is not None and analysis.all.agreement is not None:
@@ -270,7 +269,7 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
 
 
 def run_facts(run: Provenance) -> list[tuple[str, Child]]:
-    """Return the facts about a run of a command."""
+    """Return the names and values that describe a run."""
     return [
         ("command", _code(run.command or "not recorded")),
         ("begun", f"{run.started}, octofold {run.octofold}"),
