@@ -164,4 +164,4 @@ $(VENV)/dev: $(VENV)/light
 	@$(PIP) --no-compile --editable '.[server,plots,gymnasium-window,ray,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long weight format clean proto docker browser sbom unfit
+.PHONY: help setup play serve train first export teacher bench table cards lint test test-long weight format clean proto docker browser sbom unfit
