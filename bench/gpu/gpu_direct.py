@@ -52,7 +52,7 @@ class WrongAnswers(Exception):
 
 @dataclass(frozen=True)
 class Variant:
-    """A file of a model and how a device runs it."""
+    """One precision of a model version, as a device runs it."""
 
     name: str
     precision: Precision
@@ -71,7 +71,7 @@ def agreement(
 ) -> Figures:
     """Return the shares of moves that agree with fp32 on the CPU, on boards of games and on random boards.
 
-    Boards are evaluated in batches of every size to which the server pads, and of one board less.
+    Batches have every size to which the server pads, and one board less.
 
     Raises:
         WrongAnswers: the share on boards of games is too small.

@@ -138,7 +138,7 @@ def isolated(run: Run, seconds: float) -> Figures:
 
 
 def _send_result(run: Run, pipe: Connection) -> None:
-    signal.signal(signal.SIGTERM, _interrupt)  # raises SystemExit, so that a running server is stopped
+    signal.signal(signal.SIGTERM, _interrupt)  # raises KeyboardInterrupt, which also stops a running server
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops this process
     try:
         result: Figures | str = run()

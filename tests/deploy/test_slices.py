@@ -43,7 +43,7 @@ def recorder(tmp_path: Path) -> None:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> None:
-    """Run a script like its scheduler, then the recorded command with the real octofold."""
+    """Run a script as its scheduler would, then the recorded command with the real octofold."""
     path = f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}"
     subprocess.run(command, cwd=folder, env={**os.environ, **variables, "PATH": path}, check=True, timeout=30)
     words = json.loads((folder / "commands.jsonl").read_text().splitlines()[-1])

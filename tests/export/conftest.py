@@ -49,7 +49,7 @@ def _one_registry() -> Iterator[None]:
 
 
 class InputOfLinear(TorchFunctionMode):
-    """Records the input of the last linear layer, whether a module or a function computes it."""
+    """A recorder of the input of the last linear layer, whether a module or a function computes it."""
 
     def __torch_function__(
         self,

@@ -19,7 +19,7 @@ Play = Callable[..., list[Episode]]
 
 
 class GreedyPlayer:
-    """Chooses the move with the largest merge reward; the lowest move number breaks ties."""
+    """A player of the move with the largest merge reward; the lowest move number breaks ties."""
 
     name = "greedy"
 

@@ -48,7 +48,7 @@ def test_a_local_player_gives_values_in_its_unit_and_judges_a_move() -> None:
 
 
 class Views:
-    """Stands in for a client of a network with eight views."""
+    """A replacement for a client of a network with eight views."""
 
     def next_move(self, _: np.ndarray, **__: str) -> NextMove:
         probabilities = np.array([0.1, 0.2, 0.3, 0.4], np.float32)

@@ -14,7 +14,7 @@ from octofold_game.rules import legal_moves
 
 
 class Preferring:
-    """Makes the first legal move in a given order of moves."""
+    """A player that makes the first legal move in a given order."""
 
     name = "preferring"
 
@@ -28,7 +28,7 @@ class Preferring:
 
 
 class Elsewhere(Preferring):
-    """A subclass with the same moves but other source code."""
+    """A subclass that makes the same moves but is defined elsewhere."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         return super().next_moves(boards.copy())

@@ -99,7 +99,7 @@ def test_an_illegal_move_ends_the_evaluation_with_an_error(
 
 
 class Failing(Ready):
-    """Fails in the calls with these numbers, with the exception that `error` makes."""
+    """A server whose calls with these numbers fail with the exception that `error` makes."""
 
     def __init__(
         self, calls: Container[int], error: Callable[[], OctofoldError] = lambda: Unavailable("gone")
@@ -232,7 +232,7 @@ def test_the_games_of_a_full_server_go_to_the_others() -> None:
 
 
 class Slow(Ready):
-    """Answers each call after its neighbour got five more calls, or has finished."""
+    """A server that answers each call only after its neighbour got five more calls, or has finished."""
 
     def __init__(self, neighbour: Ready) -> None:
         super().__init__()

@@ -204,7 +204,7 @@ def test_stored_luck_of_other_games_with_the_same_numbers_is_not_used(
 def test_values_for_all_possible_tiles_at_once_equal_those_of_single_boards() -> None:
     judge = local_judge(NTUPLE)
     boards = np.random.default_rng(3).integers(0, 12, (40, 16)).astype(np.uint8)
-    boards[0], boards[1, 1:] = np.arange(1, 17), 17  # a full board, and one too large to pack
+    boards[0], boards[1, 1:] = np.arange(1, 17), 17  # a full board, and tiles too large to pack
     together = judge.tile_values(boards)
     assert np.isnan(together).sum(axis=(1, 2)).tolist() == (2 * (boards > 0).sum(axis=1)).tolist()
     assert together == pytest.approx(replace(judge, all_tiles=None).tile_values(boards), nan_ok=True)

@@ -21,7 +21,7 @@ from support.replays import replays_of
 
 
 class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
-    """Serves a model that plays the first legal move; records its callers and calls."""
+    """A service whose model plays the first legal move. It records its callers and calls."""
 
     def __init__(self, sha256: str = "ab" * 32) -> None:
         self.listed = 0

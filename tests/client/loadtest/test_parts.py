@@ -101,7 +101,7 @@ def load_test(most: int = 10, limit: Limit | None = None) -> LoadTest:
 
 
 class Script:
-    """Yields prepared windows in place of load-generating processes."""
+    """A load that yields prepared windows without any process."""
 
     def __init__(self, *windows: Counts) -> None:
         self._windows = windows
@@ -287,7 +287,7 @@ def simulated(make_ask: Callable[[], Ask]) -> Callable[[Load, float, float], Win
 
 
 class FakeServer:
-    """Answers after `seconds`; a blocked call stops the whole event loop."""
+    """A server that answers after `seconds`. A blocked call stops the whole event loop."""
 
     def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
         self._seconds = seconds
@@ -307,7 +307,7 @@ class FakeServer:
 
 
 class OneAtATime(FakeServer):
-    """Answers calls one by one, `capacity` per second."""
+    """A server that answers calls one by one, `capacity` per second."""
 
     def __init__(self, capacity: float) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ REFUSED = Failed(grpc.StatusCode.INVALID_ARGUMENT)
 
 
 class ByHand:
-    """Begins calls that a test ends; the answer to a board is its first cell."""
+    """A sender of calls that only the test ends. The answer to a board is its first cell."""
 
     def __init__(self, servers: int = 1) -> None:
         self.begun: list[tuple[bytes, Future[Any]]] = []

@@ -79,7 +79,7 @@ def test_a_graph_for_moves_alone_that_makes_other_moves_is_refused(
 
 
 class Changed:
-    """Plays like a graph, but makes no move on some boards."""
+    """A player that plays like a graph, but makes no move on some boards."""
 
     def __init__(self, graph: FoldedGraph, boards: NDArray[np.uint8]) -> None:
         self._graph, self._changed = graph, boards

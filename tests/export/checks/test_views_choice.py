@@ -18,7 +18,7 @@ class Good:
 
 
 class Other(Good):
-    """Differs from the sensible player in a few moves."""
+    """A player that makes the moves of the sensible one on most boards."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         moves = super().next_moves(boards)
@@ -27,7 +27,7 @@ class Other(Good):
 
 
 class Poor:
-    """Plays the first legal move."""
+    """A player that makes the first legal move."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)

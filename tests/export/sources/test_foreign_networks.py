@@ -30,7 +30,7 @@ def tiles_alone(boards: NDArray[np.uint8]) -> Tensor:
 
 
 class Ranked(nn.Module):
-    """Returns the values of the four afterstates of each board as logits of the moves."""
+    """A network whose logits of the moves are its values of the four afterstates."""
 
     def __init__(self, value: nn.Module) -> None:
         super().__init__()

@@ -130,7 +130,7 @@ def test_the_user_can_choose_another_state_and_sees_which_exist(tmp_path: Path) 
 
 
 class Trap:
-    """Runs a command when a pickle of it is loaded."""
+    """An object that runs a command when its pickle is loaded."""
 
     def __reduce__(self) -> Any:
         return exec, ("raise SystemExit('executed')",)

@@ -67,7 +67,7 @@ def test_the_matrix_form_answers_like_the_network(boards: torch.Tensor) -> None:
 
 
 class Told:
-    """Stands in for a network: a fixed policy, and the number of empty cells as the value."""
+    """A fake network with a fixed policy, and the number of empty cells as its value."""
 
     def __init__(self, *policy: float) -> None:
         self.policy = torch.tensor(policy).log()
@@ -221,7 +221,7 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
 
 
 class Same(TensorRollouts):
-    """Returns the same shares for every board."""
+    """A fake network with the same policy on every board."""
 
     def shares(self, _form: Any, boards: torch.Tensor, *_: Any) -> torch.Tensor:
         return torch.tensor([[0.1, 0.2, 0.3, 0.4]]).expand(len(boards), 4)

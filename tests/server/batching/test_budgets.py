@@ -168,7 +168,7 @@ def test_searches_are_refused_if_those_ahead_take_too_long(new_batcher: NewBatch
 
 
 class Searching(RecordingBackend):
-    """Answers the first `turn` boards of a batch; boards marked 0 need no search."""
+    """A backend that answers the first `turn` boards of a batch. Boards marked 0 need no search."""
 
     turn = 3
 
@@ -224,7 +224,7 @@ def test_finished_boards_use_no_turn_of_their_call(
 
 
 class EndlessBackend(RecordingBackend):
-    """Searches until it is stopped or the time is over, and finishes no board."""
+    """A backend that searches until it is stopped or the time is over, and finishes no board."""
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         seconds, stop, *_ = requested.limits

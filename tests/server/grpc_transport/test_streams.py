@@ -40,7 +40,7 @@ class OneModel:
 
 
 class Wire:
-    """Stands in for a `Rpc`; the test acts as the client.
+    """A fake `Rpc`; the test acts as the client.
 
     `reads` is true while the stream waits for the next message. A sent message is in transit until `let_go`.
     """

@@ -142,7 +142,7 @@ def _tensors(response: oip.ModelInferResponse) -> Answers:
 
 
 class Caller:
-    """Gets the answers of one model; each method uses one protocol."""
+    """A client of one model; each method uses one protocol."""
 
     def __init__(self, server: ServerProcess, channel: grpc.Channel, model: str) -> None:
         self.port = server.rest_port

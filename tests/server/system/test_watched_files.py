@@ -11,7 +11,7 @@ from support.waiting import wait_for
 
 
 class Number:
-    """Reads a file that holds a number, and counts how often."""
+    """A reader of a file with a number. It counts how often it reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -20,7 +20,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that it receives."""
+    """A trace service that keeps the spans that it receives."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []

@@ -20,7 +20,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1, and writes all files to one folder."""
+    """A certificate authority for 127.0.0.1 that writes all files to one folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder

@@ -38,7 +38,7 @@ def fake_moves(boards: NDArray[np.uint8]) -> FakeAnswers:
 
 
 class FakeBackend:
-    """Answers at once with `fake_moves`."""
+    """A backend that answers at once with `fake_moves`."""
 
     in_stages = False
 
@@ -61,7 +61,7 @@ class FakeBackend:
 
 
 class SlowBackend(FakeBackend):
-    """Answers with `fake_moves` after `seconds_per_board` for each board, without using a CPU."""
+    """A backend that waits for `seconds_per_board` per board, then answers with `fake_moves`."""
 
     def __init__(self, seconds_per_board: float) -> None:
         self._seconds_per_board = seconds_per_board
@@ -73,7 +73,7 @@ class SlowBackend(FakeBackend):
 
 
 class RecordingBackend(FakeBackend):
-    """Answers with `fake_moves`, records batches and requested outputs, and can be blocked or made to fail.
+    """A backend that answers with `fake_moves`, records its calls, and can be blocked or made to fail.
 
     While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
     if a board has the exponent `poison` in its first cell.

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 
 class MLP(nn.Module):
-    """Dense layers on 256 one-hot inputs, cell after cell; answers probabilities in its own order of
-    moves."""
+    """Dense layers on 256 one-hot inputs, cell after cell. The answers are probabilities in another order of
+    moves than ours."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class PolicyAndValue(nn.Module):
 
 
 class AfterstateValue(nn.Module):
-    """Answers values of afterstates in thousands of points. It has no plane for empty cells."""
+    """A network of afterstate values in thousands of points, without a plane for empty cells."""
 
     def __init__(self, channels: int = 48) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class AfterstateValue(nn.Module):
 
 
 class Bagged(nn.Module):
-    """Adds up a table row for each cell; torch exports it as a loop over boards."""
+    """A sum of a table row for each cell, which torch exports as a loop over boards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,35 +95,35 @@ class Linear(nn.Module):
 
 
 class Squeezed(Linear):
-    """Removes the batch dimension of a batch of one."""
+    """A network that removes the batch dimension of a batch of one."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         return self.logits(numbers).unsqueeze(1).squeeze()
 
 
 class AlwaysDrops(Linear):
-    """Has a dropout that `eval` does not turn off."""
+    """A network with a dropout that `eval` does not turn off."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         return self.logits(functional.dropout(numbers, 0.5))
 
 
 class NamesTheMove(Linear):
-    """Answers with the number of the best move."""
+    """A network that answers with the number of the best move."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         return self.logits(numbers).argmax(dim=1)
 
 
 class Samples(Linear):
-    """Answers with a distribution."""
+    """A network that answers with a distribution."""
 
     def forward(self, numbers: Tensor) -> Categorical:
         return Categorical(logits=self.logits(numbers))
 
 
 class DecidesByNumbers(Linear):
-    """Has two branches; the values of the board choose one."""
+    """A network with two branches; the values of the board choose one."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         logits = self.logits(numbers)
@@ -147,7 +147,7 @@ class IntegerBatchOfTorch(nn.Module):
 
 
 class OneBoardOnly(nn.Module):
-    """Flattens the batch into one row."""
+    """A network that flattens the batch into one row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class OneBoardOnly(nn.Module):
 
 
 class LoopsOverBoards(nn.Module):
-    """Puts the answers for the boards together in a Python list."""
+    """A network that collects the answers for the boards in a Python list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class MeanOfAll(nn.Module):
 
 
 class LooksUpInLists(nn.Module):
-    """Adds up numbers of Python lists, which a graph cannot do."""
+    """A network that adds up numbers of Python lists, which a graph cannot do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,14 +215,14 @@ class TwoHeads(nn.Module):
 
 
 class DataclassAnswer(TwoHeads):
-    """Answers with a dataclass; the value has the shape [N]."""
+    """A network that answers with a dataclass, whose value has the shape [N]."""
 
     def forward(self, numbers: Tensor) -> Answer:
         return Answer(self.policy(numbers), self.value(numbers).squeeze(-1))
 
 
 class OfThreeNumbersACell(nn.Module):
-    """Reads 48 numbers: the value, the row and the column of each cell."""
+    """A network that reads 48 numbers: the value, the row and the column of each cell."""
 
     def __init__(self) -> None:
         super().__init__()

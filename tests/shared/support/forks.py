@@ -58,7 +58,7 @@ IMPORTED = {
 
 
 class ForkedProcess:
-    """A copy, with the methods of `subprocess.Popen`."""
+    """A forked copy of a command, with the methods of `subprocess.Popen`."""
 
     def __init__(self, news: int) -> None:
         self._news = news  # a pipe: the process's id, and its wait status once it has ended
@@ -101,7 +101,7 @@ class ForkedProcess:
 
 
 class Forks:
-    """Starts copies of a process that has imported a command."""
+    """A starter of copies of a process that has imported a command."""
 
     def __init__(self, folder: Path, command: str) -> None:
         self._requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -161,7 +161,7 @@ def share_originals() -> str:
 
 
 class _Original:
-    """The process that is copied."""
+    """The process that forks copies of itself."""
 
     def __init__(self, asked: socket.socket, end: int, command: str) -> None:
         self._asked, self._end, self._command = asked, end, command

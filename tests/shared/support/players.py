@@ -6,7 +6,7 @@ from octofold_game.rules import legal_moves
 
 
 class FirstLegal:
-    """Makes the first legal move; 0 where the game is over. Its games end with the first tile of 128."""
+    """A player of the first legal move; 0 if the game is over. Its games end with the first tile of 128."""
 
     name = "first legal"
     largest_exponent = 6

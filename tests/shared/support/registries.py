@@ -21,7 +21,7 @@ BOARD = np.ones((1, 16), np.uint8)
 
 
 class Backends:
-    """Makes a backend for each model file by its content, and keeps weak references to the backends."""
+    """A factory of backends by the content of the model file. It keeps weak references to them."""
 
     def __init__(self) -> None:
         self.held: list[RecordingBackend] = []

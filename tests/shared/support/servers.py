@@ -199,7 +199,7 @@ def served(models: Path, *arguments: str) -> Iterator[ServerProcess]:
 
 
 class Gate:
-    """Holds up the loading of models in a server that is started with `program`."""
+    """A gate that holds up the loading of models in a server that is started with `program`."""
 
     def __init__(self, folder: Path, program: Path) -> None:
         self.program = (str(program),)

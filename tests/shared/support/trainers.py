@@ -16,7 +16,7 @@ ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
 
 
 class Trainer:
-    """Makes runs of one kind, and has the options that would make it a different run."""
+    """A maker of training runs of one kind. It also has options that would make it a different run."""
 
     def __init__(
         self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str

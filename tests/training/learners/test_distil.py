@@ -38,7 +38,7 @@ def test_the_student_learns_to_agree_with_the_teacher(teacher: NTupleNetwork) ->
 
 
 class _EquivariantStudent(nn.Module):
-    """Prefers the side with the larger exponents: turning the board turns its logits."""
+    """A student that prefers the side with the larger exponents: turning the board turns its logits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ def _played(network: Any, kind: str, game: int) -> int:
 
 
 class Run:
-    """The part of a run that estimates use."""
+    """The part of a run that strength estimates use."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -84,7 +84,7 @@ def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) 
 
 
 class Tags(HTMLParser):
-    """Collects the elements and the text of a page."""
+    """A parser that collects the elements and the text of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

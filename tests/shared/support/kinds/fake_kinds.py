@@ -20,7 +20,7 @@ class FakeError(OctofoldError):
 
 
 class Fake:
-    """Makes the legal move with the highest value in its table, and reports these values as points.
+    """A player that makes the legal move with the highest value in its table, which it reports as points.
 
     Options: `depth`, the reported depth; `seconds` per board, -1 for ever; `values`, whether it values moves.
     """
