@@ -82,7 +82,7 @@ def test_a_board_that_the_model_refuses_fails_only_its_caller(target: str, alone
 
 
 class Patient(inference_pb2_grpc.OctofoldServiceServicer):
-    """A service that first refuses `refusals` calls, then answers with a board's first cell once `go` is set."""
+    """A service that first refuses `refusals` calls, then answers with a first cell once `go` is set."""
 
     def __init__(self, refusals: int = 0) -> None:
         self.go = threading.Event()

@@ -42,7 +42,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
 ) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    options.log_severity_level = 3  # errors only: it warns that the optimized file fits only this machine
+    options.log_severity_level = 3  # errors only: a warning says that the file fits only this machine
     onnxruntime.InferenceSession(
         fold(head(POLICY, form), "vote", 8).SerializeToString(),
         options,

@@ -6,7 +6,7 @@ from octofold_game import rules
 from octofold_papers.answers.monte_carlo import MonteCarloPlayer
 
 NEARLY_OVER = np.array([3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 6, 5, 0], np.uint8)
-"""Left or right merges two 2s for 4 points. After a 2 in the emptied cell, nothing merges."""
+"""A board with two legal moves, right and down. Both merge nothing, and the next tile ends the game."""
 
 
 def values_of(player: MonteCarloPlayer, board: np.ndarray) -> list[float]:
@@ -15,7 +15,7 @@ def values_of(player: MonteCarloPlayer, board: np.ndarray) -> list[float]:
 
 
 def test_the_value_of_a_move_is_its_reward_plus_the_average_of_the_games_after_it() -> None:
-    # Right or down fills the one empty cell. The new 2 or 4 in the vacated cell then cannot move.
+    # Right or down fills the only empty cell, and the new tile fills the vacated one: no move is left.
     assert values_of(MonteCarloPlayer(runs=50), NEARLY_OVER) == [-np.inf, 0.0, 0.0, -np.inf]
     board = NEARLY_OVER.copy()
     board[14] = 6  # moving right now merges two 64s

@@ -1,4 +1,4 @@
-"""Moves that small tables learn from."""
+"""Moves from which the networks of small tables learn."""
 
 import pytest
 from octofold_papers.supervised.shards import ShuffledMoves

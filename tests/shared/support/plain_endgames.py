@@ -98,8 +98,8 @@ def _layer(formation: Formation, largest: int, packed: NDArray[np.uint64]) -> _L
 def _following(
     formation: Formation, layer: _Layer
 ) -> Iterator[tuple[NDArray[np.bool_], int, float, NDArray[np.uint64]]]:
-    """Yield for each cell and spawn: which moves leave the cell empty, the exponent, its share, and the
-    boards."""
+    """Yield four items for each cell and spawn: which moves leave the cell empty, the exponent, its share,
+    and the boards with this tile."""
     for cell in formation.below_next:
         open_cell = layer.goes_on & (layer.after[..., cell] == 0)
         if open_cell.any():
