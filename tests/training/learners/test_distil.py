@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.player import NTupleSearch
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
 from octofold_training.learners.distil import Distillation, DistilOptions, distillation_loss
@@ -81,17 +80,6 @@ def test_only_legal_moves_count_in_the_loss() -> None:
     assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among legal moves are the teacher's
     (gradient,) = torch.autograd.grad(loss, logits)
     assert (gradient[values.isinf()] == 0).all()
-
-
-def test_some_labels_come_from_a_search_two_moves_deep(teacher: NTupleNetwork) -> None:
-    run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
-    run.warm_up()
-    boards = run.pool.batch()
-    labels = run._teacher_values(boards)
-    is_deep = (labels == NTupleSearch(teacher, depth=2).values(boards)).all(axis=1)
-    is_plain = (labels == teacher.action_values(boards)).all(axis=1)
-    assert (is_deep | is_plain).all()
-    assert is_deep.mean() == pytest.approx(0.25, abs=0.1)
 
 
 def test_a_network_that_cannot_learn_by_distillation_is_refused(teacher: NTupleNetwork) -> None:

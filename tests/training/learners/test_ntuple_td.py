@@ -51,7 +51,6 @@ def test_a_move_that_outgrows_the_board_gives_its_points_to_the_previous_move() 
     # Of all moves, only the two along the first row are legal, and either outgrows the board.
     length, score, last = ntuple_episodes._play(
         pack(boards)[0],
-        False,
         learner._entries[:, 0],
         learner.network.layout,
         buffers,
@@ -240,7 +239,7 @@ def test_a_stage_that_is_added_later_begins_with_the_previous_values_of_smaller_
 def test_most_games_can_begin_at_late_boards() -> None:
     shares = []
     for late_share in (0.0, 0.9):
-        learner = NTupleLearner(_options(stages=(7,), late_share=late_share, guided_share=0.5))
+        learner = NTupleLearner(_options(stages=(7,), late_share=late_share))
         learner.learn(20_000)
         progress = learner.learn(40_000)
         shares.append(progress.games / progress.episodes)

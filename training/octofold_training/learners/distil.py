@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
 from octofold_game.commands.options import option
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_players.ntuple.player import NTupleSearch
 from torch import Tensor, nn
 
 from octofold_training.games.position_pool import PositionPool
@@ -49,11 +47,6 @@ class DistilOptions(StudentOptions):
 
     temperature: float = option(
         300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
-    )
-    deep_share: float = option(
-        0.0,
-        "share of the positions that the teacher searches two moves deep instead of one",
-        maximum=1,
     )
 
 
@@ -104,7 +97,7 @@ class Distillation(StudentRun):
         of the student's games that ended.
         """
         boards = self.pool.batch()
-        values = self._teacher_values(boards)
+        values = self._teacher.action_values(boards)
         symmetries = self._random.integers(0, 8, len(boards))
         views = np.take_along_axis(unpack(boards), CELLS[symmetries], axis=1)
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
@@ -123,14 +116,6 @@ class Distillation(StudentRun):
         ended = self.pool.advance(teacher_moves, student_moves)
         agreement = float((teacher_moves == student_moves).mean())
         return loss.item(), agreement, float(regret.mean()), int(ended[own].sum())
-
-    def _teacher_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return the teacher's values `[B, 4]` of the moves on boards `[B]`, `-inf` if illegal."""
-        values = self._teacher.action_values(boards)
-        if self.options.deep_share:
-            deep = self._random.random(len(boards)) < self.options.deep_share
-            values[deep] = NTupleSearch(self._teacher, depth=2).values(boards[deep])
-        return values
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs."""

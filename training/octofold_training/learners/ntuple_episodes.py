@@ -1,9 +1,4 @@
-"""The compiled part of `ntuple_td`: each thread plays episodes and learns from them.
-
-In guided games, moves are chosen as if the largest tiles were smaller. Guei, Chen and Wu, "Optimistic
-Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), call this tile downgrading and use
-it when a network knows too little about the tiles on the board.
-"""
+"""The compiled part of `ntuple_td`: each thread plays episodes and learns from them."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, slide, spawn
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.compiling import njit
 from octofold_players.ntuple.network import best_move, fetch, stage_of
 
@@ -30,7 +25,6 @@ class Learning(NamedTuple):
     rate_factor: np.float32
     """Factor of all learning rates: 1 until the cool-down, then less."""
     late_share: float
-    guided_share: float
 
 
 class Buffers(NamedTuple):
@@ -74,25 +68,21 @@ def learn(entries, layout, options, moves, stop, buffers):
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    # Every game adds the share of late games to `late`, and every late game the share of guided games to
-    # `guided`. When a sum reaches 1, a late or guided game is due. Late games begin in each stage in turn.
-    late = guided = np.float64(0)
+    # Every game adds the share of late games to `late`. When it reaches 1, a late game is due. Late games
+    # begin in each stage in turn.
+    late = np.float64(0)
     turn = 0
     while counts[2] < moves and not stop[0]:
         late += options.late_share * (buffers.late_counts[1] > 0)
         from_start = late < 1
-        guide = False
         if from_start:
             board = new_game(random)
         else:
             late -= 1
-            guided += options.guided_share
-            guide = guided >= 1
-            guided -= guide
             turn = turn % len(layout.stages) + 1
             board = _late_board(turn if buffers.late_counts[turn] > 0 else 1, buffers)
         while True:
-            length, score, last = _play(board, guide, entries[:, 0], layout, buffers, indices)
+            length, score, last = _play(board, entries[:, 0], layout, buffers, indices)
             _learn_backwards(
                 buffers.afterstates[:length],
                 buffers.rewards,
@@ -123,7 +113,7 @@ def _late_board(stage, buffers):
 
 
 @njit(cache=True, nogil=True)
-def _play(board, guide, values, layout, buffers, indices):
+def _play(board, values, layout, buffers, indices):
     """Play from `board` to the end, and remember the boards at which the game entered a late stage.
 
     Returns the number of moves, the score, and the reward of a last move that makes a tile above 32768, or 0.
@@ -134,10 +124,7 @@ def _play(board, guide, values, layout, buffers, indices):
     last = 0
     stage = stage_of(board, layout.stages)
     while length < len(buffers.states):
-        if guide:
-            move, afterstate, reward = guided_move(board, values, layout, indices)
-        else:
-            move, afterstate, reward = best_move(board, values, layout, indices)
+        move, afterstate, reward = best_move(board, values, layout, indices)
         if move < 0:
             break
         if reward >= OUTGROWN:
@@ -200,43 +187,3 @@ def _coherence_update(entries, indices, target, rate_factor, own_rates):
         entries[index, 2] += size
         value += change
     return value
-
-
-@njit(cache=True, nogil=True)
-def downgraded(board, exponent):
-    """Halve large tiles of a packed board until all are below `exponent`, as far as possible.
-
-    The largest tile and the tiles that follow it without a gap in size are halved together, so that different
-    tiles stay different and keep their order. If the tiles without a gap go down to a 4, no tile is halved.
-    """
-    while True:
-        held = 0
-        for cell in range(16):
-            held |= 1 << int(board >> _U(4 * cell) & _U(0xF))
-        largest = 15
-        while not held >> largest & 1:
-            largest -= 1
-        below = largest - 1
-        while below > 0 and held >> below & 1:
-            below -= 1
-        if largest < exponent or below < 2:
-            return board
-        halved = _U(0)
-        for cell in range(16):
-            tile = board >> _U(4 * cell) & _U(0xF)
-            halved |= (tile - _U(tile > _U(below))) << _U(4 * cell)
-        board = halved
-
-
-@njit(cache=True, nogil=True)
-def guided_move(board, values, layout, indices):
-    """Return the best move for the board downgraded to the first stage.
-
-    If this move is illegal on the board itself, return the best move for the board itself.
-    """
-    move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, indices)
-    if move >= 0:
-        afterstate, reward = slide(board, move)
-        if afterstate != board or reward >= OUTGROWN:
-            return move, afterstate, reward
-    return best_move(board, values, layout, indices)

@@ -13,9 +13,7 @@ positions are frequent (Matsuzaki, "Developing 2048 Player with Backward Tempora
 Restart", ACG 2017).
 
 If late boards have their own tables, a share of the games begins with a board at which an earlier game
-reached a late stage (carousel shaping, also in Jaskowski's article). A share of these games is guided: moves
-are chosen as if the tiles were smaller. Without guidance, the values of late boards come from games that
-ended there, so the player avoids these boards.
+reached a late stage (carousel shaping, also in Jaskowski's article).
 
 Threads share the tables without locks. The tables are so large that two updates rarely collide.
 """
@@ -84,9 +82,6 @@ class NTupleOptions:
     prune_megabytes: float = option(19.0, "size of the compact tables that hold the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
     late_share: float = option(0.5, "share of the games that begin in a late stage", maximum=0.9)
-    guided_share: float = option(
-        0.0, "share of the late games that are guided: played as if tiles were smaller", maximum=1
-    )
     cool_down: float = option(
         0.0, "share of the run, at its end, during which all learning rates fall to 0", maximum=1
     )
@@ -354,11 +349,7 @@ class NTupleLearner:
 
     def _run(self, thread: _Thread, moves: int) -> None:
         options = self.options
-        of_thread = Learning(
-            np.float32(options.rate_factor(self.moves)),
-            options.late_share,
-            options.guided_share,
-        )
+        of_thread = Learning(np.float32(options.rate_factor(self.moves)), options.late_share)
         with thread.learning:
             learn(self._entries, self.network.layout, of_thread, moves, self._stop, thread.buffers)
 
