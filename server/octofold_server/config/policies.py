@@ -18,7 +18,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
 class VersionPolicy:
     """A policy that selects the versions to serve, from the newest to the oldest."""
 
-    most: int | None = None
+    max_versions: int | None = None
     """Maximum number of versions to serve; None for no limit."""
     only: frozenset[int] | None = None
     """Allowed versions; None for all."""
@@ -30,7 +30,7 @@ class VersionPolicy:
     def __str__(self) -> str:
         if self.only is not None:
             return ",".join(map(str, sorted(self.only)))
-        return "all" if self.most is None else f"latest:{self.most}"
+        return "all" if self.max_versions is None else f"latest:{self.max_versions}"
 
 
 ALL = VersionPolicy()
@@ -76,7 +76,7 @@ def _parse_policy(text: str) -> VersionPolicy:
     if text == "all":
         return ALL
     if latest := _LATEST.fullmatch(text):
-        return VersionPolicy(most=int(latest[1]))
+        return VersionPolicy(max_versions=int(latest[1]))
     if _VERSIONS.fullmatch(text):
         return VersionPolicy(only=frozenset(map(int, text.split(","))))
     raise ValueError(text)

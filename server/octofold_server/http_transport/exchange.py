@@ -64,12 +64,12 @@ class Bodies:
         self._arriving: dict[Arrival, None] = {}  # the body that has been silent for longest is first
 
     @asynccontextmanager
-    async def body(self, request: web.Request, most_bytes: int, allowed: str) -> AsyncIterator[bytes]:
+    async def body(self, request: web.Request, max_bytes: int, allowed: str) -> AsyncIterator[bytes]:
         """Read the whole body of a request. Its bytes count against the budget until the block ends.
 
         Args:
             request: the request.
-            most_bytes: maximum length of the body.
+            max_bytes: maximum length of the body.
             allowed: end of the error message: "allowed", or "allowed here" if other routes allow more.
 
         Raises:
@@ -78,9 +78,9 @@ class Bodies:
             web.HTTPRequestTimeout: the body did not arrive in time.
             web.HTTPUnsupportedMediaType: the body is compressed.
         """
-        too_large = f"the body is larger than the {most_bytes} bytes {allowed}"
-        if (request.content_length or 0) > most_bytes:
-            raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
+        too_large = f"the body is larger than the {max_bytes} bytes {allowed}"
+        if (request.content_length or 0) > max_bytes:
+            raise web.HTTPRequestEntityTooLarge(max_bytes, reason=too_large)
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise web.HTTPUnsupportedMediaType(reason="a body must not be compressed")
         arrival = Arrival(request, self._seconds)
@@ -91,8 +91,8 @@ class Bodies:
                 async with arrival.limit:
                     while chunk := await request.content.readany():
                         body += chunk
-                        if len(body) > most_bytes:
-                            raise web.HTTPRequestEntityTooLarge(most_bytes, reason=too_large)
+                        if len(body) > max_bytes:
+                            raise web.HTTPRequestEntityTooLarge(max_bytes, reason=too_large)
                         if not arrival.ended:
                             self._arriving[arrival] = self._arriving.pop(arrival)  # moves it to the end
                         if len(body) >= ByteBudget.COUNTED_FROM:

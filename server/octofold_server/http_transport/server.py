@@ -186,8 +186,8 @@ class RestServer:
                 _log.warning("cannot accept a connection: %s", error.strerror)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            most = self._max_connections + SPARE_CONNECTIONS
-            if len(self._server.connections) + len(self._beginning) >= most:
+            limit = self._max_connections + SPARE_CONNECTIONS
+            if len(self._server.connections) + len(self._beginning) >= limit:
                 if not self._make_room(address[0]):
                     connection.close()
                     continue
@@ -228,12 +228,12 @@ class RestServer:
 
         @web.middleware
         async def track(request: web.Request, handler: Handler) -> web.StreamResponse:
-            is_probe, most = request.path in self._probes, self._max_connections
+            is_probe, limit = request.path in self._probes, self._max_connections
             counts = False
             try:
                 try:
                     if not is_probe:
-                        if self._busy >= most and self._bodies.make_room(request.remote or "") is None:
+                        if self._busy >= limit and self._bodies.make_room(request.remote or "") is None:
                             reason = f"{self._busy} requests are in progress, the maximum"
                             raise web.HTTPServiceUnavailable(reason=reason)
                         self._busy += 1

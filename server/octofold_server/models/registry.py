@@ -298,7 +298,7 @@ class Models:
         found: dict[int, VersionStatus] = {}
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
-            if policy.allows(version) and len(ready) != policy.most:
+            if policy.allows(version) and len(ready) != policy.max_versions:
                 served, found[version] = self._load_or_keep(folder, serving.get(version))
                 if served is not None:
                     ready[version] = served

@@ -175,7 +175,7 @@ def _methods(
 ) -> Methods:
     """Return the methods of every service."""
     # Half of the bytes in flight is for arriving messages, each of which may have the maximum size.
-    at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
+    at_once = max(2, config.max_bytes_in_flight // 2 // _max_message_bytes(config))
     waiting = max(MAX_PENDING, config.max_calls)
     arrivals = Arrivals(at_once, waiting, config.message_timeout, admission.budget, admission.refusals)
     unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
@@ -191,7 +191,7 @@ def _methods(
     return methods
 
 
-def _most_grpc_bytes(config: Config) -> int:
+def _max_message_bytes(config: Config) -> int:
     """Return the maximum bytes of a gRPC message: twice the bytes of `max_boards` packed boards.
 
     The factor of two makes room for a call with slightly too many boards, which the server then refuses with
@@ -203,13 +203,13 @@ def _most_grpc_bytes(config: Config) -> int:
 
 def _options(config: Config) -> list[tuple[str, int]]:
     options = [
-        ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
+        ("grpc.max_receive_message_length", _max_message_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # With this protection, gRPC counts ended calls until they are freed. It would refuse clients that
         # keep to the limit.
         ("grpc.http.overload_protection", 0),
         # The limit is a little above the number of connections that the watchdog leaves open.
-        ("grpc.max_allowed_incoming_connections", most_connections() * 9 // 8),
+        ("grpc.max_allowed_incoming_connections", max_connections() * 9 // 8),
         # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
         # If a client's machine is gone, it does not answer pings, and gRPC ends its calls.
@@ -240,7 +240,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
     return options
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     """Return the maximum number of gRPC connections: a share of the open files that the process may have."""
     return file_limit() * 4 // 9
 

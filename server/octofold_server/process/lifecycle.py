@@ -23,7 +23,7 @@ from octofold_server.config.options import Config
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
-from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts, build, most_connections
+from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts, build, max_connections
 from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.process.writable_paths import check_writable_paths
@@ -319,7 +319,7 @@ class Ports:
         if self.rest is not None:
             self.rest.start()
         self._is_open = True
-        self.watchdog.start(Connections(self.grpc), most_connections())
+        self.watchdog.start(Connections(self.grpc), max_connections())
 
     def close(self) -> None:
         """Stop serving, and wait until the last bytes are sent, at most `LAST_BYTES_SECONDS`."""

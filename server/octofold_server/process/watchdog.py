@@ -59,15 +59,15 @@ class Watchdog:
         """Return whether the server had a heartbeat within `SILENT_SECONDS`."""
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
-    def start(self, connections: Connections, most_connections: int) -> None:
+    def start(self, connections: Connections, max_connections: int) -> None:
         """Begin to check the server, which must be running.
 
         Args:
             connections: the connections of the server.
-            most_connections: maximum number of open connections, as in `Connections.end_silent`.
+            max_connections: maximum number of open connections, as in `Connections.end_silent`.
         """
         self._connections = connections
-        self._most_connections = most_connections
+        self._max_connections = max_connections
         self._thread.start()
 
     def stop(self) -> None:
@@ -90,19 +90,19 @@ class Watchdog:
                 return
             until_idle_look -= CHECK_SECONDS
             try:
-                if until_idle_look <= 0 or open_files() > self._most_connections:
+                if until_idle_look <= 0 or open_files() > self._max_connections:
                     until_idle_look = idle_seconds / IDLE_CHECKS
                     self._end_silent(idle_seconds)
             except Exception:  # this thread must go on checking heartbeats
                 _log.exception("cannot end silent connections")
 
     def _end_silent(self, idle_seconds: float) -> None:
-        if ended := self._connections.end_silent(idle_seconds, self._most_connections):
+        if ended := self._connections.end_silent(idle_seconds, self._max_connections):
             self._refusals.add_connections(ended)
             _log.warning(
                 "more than %d connections are open; ended the %d that had been silent for longest, from the "
                 "addresses with the most connections",
-                *(self._most_connections, ended),
+                *(self._max_connections, ended),
             )
 
     def _fail(self, what: str) -> None:

@@ -24,7 +24,7 @@ SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX_NAME = 256
 """Maximum number of characters in a requested name. Names of services and models are shorter."""
 
-MOST_BYTES = 2 * MAX_NAME
+MAX_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
 MAX_WATCHES_PER_CONNECTION = 16
 """Maximum number of open Watch calls on a connection. gRPC clients need only one."""
@@ -198,8 +198,8 @@ def add_health(methods: Methods, health: Health, admission: Admission) -> None:
             fail(call, error, "Watch")
 
     name = f"{SERVICE}/Check"
-    methods.add_unary(name, answering(admission, name, health_pb2.HealthCheckRequest, check), MOST_BYTES)
-    methods.add_unary(f"{SERVICE}/Watch", watch, MOST_BYTES, is_streaming=True)
+    methods.add_unary(name, answering(admission, name, health_pb2.HealthCheckRequest, check), MAX_BYTES)
+    methods.add_unary(f"{SERVICE}/Watch", watch, MAX_BYTES, is_streaming=True)
 
 
 def _response(status: int) -> health_pb2.HealthCheckResponse:

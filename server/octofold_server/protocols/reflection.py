@@ -27,7 +27,7 @@ V1 = "grpc.reflection.v1.ServerReflection"
 METHOD = "ServerReflectionInfo"
 
 MAX_STREAMS = 64
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 
 
 class Reflection:
@@ -78,10 +78,10 @@ class Reflection:
         call.read()
 
     def _answer(self, message: bytes) -> bytes:
-        if len(message) > MOST_BYTES:
+        if len(message) > MAX_BYTES:
             raise self._admission.count(
                 InvalidRequest(
-                    f"a message of {METHOD} must have at most {MOST_BYTES} bytes, got {len(message)}"
+                    f"a message of {METHOD} must have at most {MAX_BYTES} bytes, got {len(message)}"
                 )
             )
         request = decode(ServerReflectionRequest, message, METHOD, self._admission)

@@ -42,14 +42,14 @@ class Connections:
         self._port = port
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
-    def end_silent(self, idle_seconds: float, most: int) -> int:
+    def end_silent(self, idle_seconds: float, max_connections: int) -> int:
         """End silent connections, and connections beyond the maximum number.
 
         Args:
             idle_seconds: time without arriving data after which a connection counts as silent.
-            most: maximum number of open connections. Beyond it, the client with the most connections loses
-                the one that has been silent for longest, until few enough are left. All callers behind a
-                proxy count as one client.
+            max_connections: maximum number of open connections. If there are more, the client with the most
+                connections loses the one that has been silent for longest, until few enough are left. All
+                callers behind a proxy count as one client.
 
         Returns:
             Number of connections that were ended because too many are open.
@@ -58,7 +58,8 @@ class Connections:
             os.close(self._spare)
             self._spare = None
         arrivals = [(when, peer) for when, peer, _ in self._last_arrivals()]
-        excess = len(arrivals) - most + most // SPARE_SHARE if len(arrivals) > most else 0
+        too_many = len(arrivals) - max_connections
+        excess = too_many + max_connections // SPARE_SHARE if too_many > 0 else 0
         excessive = set(in_closing_order(arrivals)[:excess]) if excess else set()
         before = time.monotonic() - idle_seconds
         for when, peer, connection in self._last_arrivals():

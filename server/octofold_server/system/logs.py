@@ -166,11 +166,11 @@ def set_up_log(form: str, level: str) -> None:
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, limit: int) -> str:
     """Return the text, without its middle if it is too long, because a traceback ends with the reason."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    return f"{text[: most // 2]}... {len(text) - most} characters ...{text[len(text) - most // 2 :]}"
+    return f"{text[: limit // 2]}... {len(text) - limit} characters ...{text[len(text) - limit // 2 :]}"
 
 
 def _quoted(value: object) -> str:
@@ -218,19 +218,19 @@ class RepeatLimit(logging.Filter):
 
     Args:
         emit: writes the records that report numbers of omitted records.
-        most: maximum records of one place in a window of time.
+        max_lines: maximum records of one place in a window of time.
         seconds: length of a window.
     """
 
     def __init__(
         self,
         emit: Callable[[logging.LogRecord], object],
-        most: int = MAX_LINES,
+        max_lines: int = MAX_LINES,
         seconds: float = WINDOW_SECONDS,
     ) -> None:
         super().__init__()
         self._emit = emit
-        self._most = most
+        self._max_lines = max_lines
         self._seconds = seconds
         self._windows: dict[_Origin, _Window] = {}  # at most one entry for each line of code that logs
         self._lock = threading.Lock()  # guards `_windows`
@@ -248,7 +248,7 @@ class RepeatLimit(logging.Filter):
                 over = window
                 window = self._windows[place] = _Window(now + self._seconds, record)
             window.lines += 1
-            passes = window.lines <= self._most
+            passes = window.lines <= self._max_lines
             if not passes:
                 window.left_out += 1
                 window.last = record

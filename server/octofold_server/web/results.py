@@ -271,7 +271,7 @@ def _is_visible(text: str) -> bool:
     return text.isprintable() and not text.startswith(".") and text != ""
 
 
-def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
+def _read(root: Path, path: str, start: int, max_bytes: int) -> Piece | None:
     """Read a part of the file `path` below a folder; None if it is not a regular file, or behind a link."""
     try:
         with _open_file(root, path) as descriptor:
@@ -279,7 +279,7 @@ def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
             age = max(0.0, time.time() - status.st_mtime)
             if start >= status.st_size:  # file systems cannot seek to very large positions
                 return Piece(b"", age)
-            return Piece(os.pread(descriptor, most_bytes, start), age)
+            return Piece(os.pread(descriptor, max_bytes, start), age)
     except OSError:
         return None
 

@@ -40,7 +40,7 @@ def test_connections_to_other_ports_stay_open_and_no_descriptor_is_kept(
     port, found = pairs
     others = Connections(port + 1)
     before = {*Path("/proc/self/fd").iterdir()}
-    assert others.end_silent(0, most=0) == 0
+    assert others.end_silent(0, max_connections=0) == 0
     for pair in found:
         send(pair)
     assert {*Path("/proc/self/fd").iterdir()} <= before  # other threads may have closed theirs
@@ -55,12 +55,12 @@ def test_the_longest_silent_connection_of_the_client_with_the_most_is_closed_fir
         time.sleep(0.1)
         for pair in others:
             send(pair)
-    assert connections.end_silent(3600, most=4) == 0
-    assert connections.end_silent(3600, most=3) == 1
+    assert connections.end_silent(3600, max_connections=4) == 0
+    assert connections.end_silent(3600, max_connections=3) == 1
     assert silent[0].recv(1) == b""
     send(alone)
     time.sleep(0.1)
-    assert connections.end_silent(0.05, most=4) == 0
+    assert connections.end_silent(0.05, max_connections=4) == 0
     assert last[0].recv(1) == alone[0].recv(1) == b""
 
 

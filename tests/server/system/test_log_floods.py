@@ -95,7 +95,7 @@ def test_a_path_in_a_call_can_neither_fill_the_log_nor_forge_a_field(
 
 def test_each_log_statement_has_its_own_limit_and_debug_lines_have_none() -> None:
     counts: list[logging.LogRecord] = []
-    limit = RepeatLimit(counts.append, most=2, seconds=60)
+    limit = RepeatLimit(counts.append, max_lines=2, seconds=60)
 
     def passes(line: int, level: int = logging.WARNING) -> bool:
         return limit.filter(logging.LogRecord("a", level, "file", line, "line %d", (line,), None))

@@ -216,10 +216,10 @@ def _count(json: bytes | memoryview, character: str) -> int:
     return int(np.count_nonzero(np.frombuffer(json, np.uint8) == ord(character)))
 
 
-def _check_number(number: int, most: int, owner: str, what: str) -> None:
-    """Raise InvalidRequest if `number`, the count of `what` in `owner`, is above `most`."""
-    if number > most:
-        raise InvalidRequest(f"{owner} must have at most {most} {what}, got {number}")
+def _check_number(number: int, limit: int, owner: str, what: str) -> None:
+    """Raise InvalidRequest if `number`, the count of `what` in `owner`, is above `limit`."""
+    if number > limit:
+        raise InvalidRequest(f"{owner} must have at most {limit} {what}, got {number}")
 
 
 def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
