@@ -96,7 +96,7 @@ COMMANDS = (
         "moves",
         "shuffle play logs for imitation",
         "Shuffle the moves of play logs into a new folder, from which `octofold-papers imitation` reads them "
-        "in little memory. Lines that are not legal moves are printed and skipped.",
+        "in little memory. Lines that are not legal moves are skipped, and the first 20 of them are printed.",
         MovesFlags,
         imported("octofold_papers.supervised.shards", "shuffle_moves"),
     ),

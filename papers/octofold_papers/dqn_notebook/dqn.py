@@ -61,9 +61,10 @@ class DQNOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DQNProgress(GamesProgress):
-    """The progress of a run. Its numbers are averages since the last report."""
+    """The progress of a run of deep Q-learning."""
 
     epsilon: float
+    """Current probability of a random move."""
 
     def details(self) -> str:
         """Return the loss and epsilon."""

@@ -48,9 +48,10 @@ class ImitationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyProgress(RunProgress):
-    """The progress of a run. Its numbers are averages since the last report."""
+    """The progress of a run in which a policy network learns moves."""
 
     accuracy: float
+    """Share of moves that agree with the player's."""
 
     def details(self) -> str:
         """Return the loss and the share of moves that agree with the player."""

@@ -45,7 +45,7 @@ _BAD_LINES_SHOWN = 20
 
 
 def shuffle_moves(flags: MovesFlags) -> None:
-    """Shuffle the moves of play logs into a new folder. Print bad lines and the number of moves."""
+    """Shuffle the moves of play logs into a new folder. Print the first bad lines and the number of moves."""
     logs = [file for log in flags.logs for file in log_files(log)]
     read, bad_lines = 0, 0
     with ProgressLine() as line:

@@ -90,7 +90,7 @@ class LazyZeroOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LazyZeroProgress(GamesProgress):
-    """The progress of a run. Its numbers are averages since the last report."""
+    """The progress of a run of LazyZero."""
 
     average_moves: float | None
     """Average length of the games that ended since the last report, in moves; None if no game ended."""
@@ -131,8 +131,8 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         self._random = np.random.default_rng(options.seed)
         self.environment = Environment(options.games, _LARGEST_EXPONENT + 1, self._generator)
         self._search = TensorRollouts(options.rollouts, _DEPTH, options.puct, self.environment.table)
-        self._unfinished = Unfinished(options.games, device)
-        self.replay = GameReplay(options.replay)
+        self._unfinished = UnfinishedGames(options.games, device)
+        self.replay = GameReplayBuffer(options.replay)
         self._form: MatrixForm | None = None
 
     @property
@@ -331,7 +331,7 @@ class TensorRollouts:
         return boards, self.table.legal(boards)
 
 
-class Unfinished:
+class UnfinishedGames:
     """The positions of the running games, with the shares of rollouts that began with each move."""
 
     def __init__(self, games: int, device: torch.device) -> None:
@@ -374,7 +374,7 @@ class Unfinished:
         self._lengths.copy_(state["lengths"])
 
 
-class GameReplay:
+class GameReplayBuffer:
     """The replay buffer: the latest finished games, with their boards and shares of rollouts."""
 
     def __init__(self, games: int) -> None:

@@ -12,11 +12,11 @@ from octofold_game.rules import legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_papers.turbozero import lazyzero
 from octofold_papers.turbozero.lazyzero import (
-    GameReplay,
+    GameReplayBuffer,
     LazyZero,
     LazyZeroOptions,
     TensorRollouts,
-    Unfinished,
+    UnfinishedGames,
 )
 from octofold_papers.turbozero.matrix_form import MatrixForm
 from octofold_training import checkpoints
@@ -134,7 +134,7 @@ def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
 
 
 def test_the_replay_keeps_whole_games_with_the_number_of_remaining_moves() -> None:
-    unfinished, replay = Unfinished(3, CPU), GameReplay(3)
+    unfinished, replay = UnfinishedGames(3, CPU), GameReplayBuffer(3)
     for move in range(300):
         positions = torch.tensor(
             [[game, move // 256, move % 256] + [0] * 13 for game in range(3)], dtype=torch.uint8
@@ -266,7 +266,7 @@ def learned() -> LazyZero:
 
 
 @pytest.fixture(scope="module")
-def other_games() -> GameReplay:
+def other_games() -> GameReplayBuffer:
     """A replay of games by an untrained network."""
     run = run_of(seed=101, rollouts=4, first_games=50)
     while run.episodes < 30:
@@ -276,7 +276,7 @@ def other_games() -> GameReplay:
 
 @pytest.mark.long  # a whole training
 def test_the_value_learns_to_predict_how_long_a_game_lasts(
-    learned: LazyZero, other_games: GameReplay
+    learned: LazyZero, other_games: GameReplayBuffer
 ) -> None:
     """In other games, an untrained value explains none of the variance of the logarithm of the remaining
     moves. Networks of six seeds explained 40% with a standard deviation of 6%: fewer than one in ten thousand
@@ -293,7 +293,9 @@ def test_the_value_learns_to_predict_how_long_a_game_lasts(
 
 
 @pytest.mark.long
-def test_the_policy_learns_the_results_of_the_rollouts(learned: LazyZero, other_games: GameReplay) -> None:
+def test_the_policy_learns_the_results_of_the_rollouts(
+    learned: LazyZero, other_games: GameReplayBuffer
+) -> None:
     """A uniform policy has a cross-entropy of ln 4 = 1.386 with the shares of other games' rollouts. Networks
     of six seeds had 1.377 with a standard deviation of 0.002; the minimum is 1.21. Fewer than one in seven
     hundred fails by chance.

@@ -33,7 +33,7 @@ class StrengthEstimate:
         return f"strength {self.average:,.0f} ± {self.error:,.0f}"
 
 
-class Trained(Protocol):
+class EstimatedRun(Protocol):
     """The attributes of a training run that a strength estimate reads."""
 
     architecture: Architecture
@@ -49,7 +49,7 @@ class StrengthEstimates:
         self._due: float | None = None
         self.latest: StrengthEstimate | None = None
 
-    def if_due(self, run: Trained) -> StrengthEstimate | None:
+    def if_due(self, run: EstimatedRun) -> StrengthEstimate | None:
         """Estimate the strength of a run if an estimate is due. Otherwise return None."""
         if self._due is None:
             self._due = run.seconds + _SECONDS_BETWEEN

@@ -72,12 +72,14 @@ class StudentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StudentProgress(RunProgress):
-    """The progress of a student's run. Its numbers are averages since the last report."""
+    """The progress of a student's run."""
 
     accuracy: float
+    """Share of moves that agree with the teacher's."""
     regret: float
     """Mean regret in the student's games: the value of the best move minus that of its move, in points."""
     student_games: int
+    """Number of the student's games that ended since the last report."""
 
     def details(self) -> str:
         """Return the loss, the agreement with the teacher, and the regret."""

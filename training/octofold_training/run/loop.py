@@ -39,7 +39,7 @@ Stage = dict[str, Any]
 networks that it learned from or started from."""
 
 
-class _Required(TypedDict):
+class _StageFields(TypedDict):
     """The fields that every stage must have, with their types."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
@@ -57,7 +57,7 @@ def require_stages(content: Any) -> list[Stage]:
         ValueError: the value is not a list of stages.
     """
     try:
-        msgspec.convert(content, list[_Required])
+        msgspec.convert(content, list[_StageFields])
     except msgspec.ValidationError as error:
         raise ValueError(f"the entry 'stages' is not a list of stages: {error}") from error
     stages: list[Stage] = content

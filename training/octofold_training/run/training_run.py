@@ -17,10 +17,12 @@ from octofold_training.networks.architectures import Architecture, require_archi
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress:
-    """The progress of a run since its last report."""
+    """The progress of a run: totals of the run, and averages since the last report."""
 
     seconds: float
+    """Seconds of learning of the whole run so far."""
     positions: int
+    """Positions of the whole run so far."""
     positions_per_second: float
     loss: float | None
     """Average loss, or None without updates."""
@@ -45,7 +47,7 @@ class GamesProgress(RunProgress):
     """The progress of a run whose goal is a number of games."""
 
     episodes: int
-    """Games that have ended so far."""
+    """Number of games of the whole run that have ended so far."""
     average_score: float | None
     """Average score of the games that ended since the last report, or None if no game ended."""
 
@@ -102,7 +104,7 @@ class TrainingRun(ABC, Generic[Reports]):
 
     @abstractmethod
     def learn(self) -> Reports:
-        """Train for some seconds.
+        """Make some updates, which take a few seconds, and return the progress.
 
         Raises:
             TrainingError: the loss is not a finite number.
