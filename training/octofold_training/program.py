@@ -117,8 +117,8 @@ def run_program(
         own.fail("recipe is missing")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return fail(f"{program} {command.name} runs in one process; start it without torchrun")
-    # By default, an OpenMP thread that waits spins. If other programs run, too, spinning threads occupy the
-    # core that the last thread needs. An update has many short loops, and each ends with such a wait. torch
+    # By default, OpenMP threads spin while they wait for the last thread of a loop. If other programs run,
+    # spinning threads occupy the core that the last thread needs, and an update has many short loops. torch
     # reads the variable when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT

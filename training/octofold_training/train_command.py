@@ -107,9 +107,9 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
     if last:
         print(f"last:       {last.positions_per_second:,.0f} positions/s  {last.details()}")
     if run.finished:
-        found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
-        print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
-        if weak := random_note(found.average, (found.average - found.error, found.average + found.error)):
+        final = strength(run.averaged.module, run.architecture, _LAST_GAMES)
+        print(f"plays:      {final.average:,.0f} ± {final.error:,.0f} ({final.games} games, one view)")
+        if weak := random_note(final.average, (final.average - final.error, final.average + final.error)):
             print(f"            {weak} It has to learn from more positions.")
     untrained = "" if run.has_learned else " (initial weights: no update yet)"
     print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")

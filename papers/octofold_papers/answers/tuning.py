@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _SPREAD = 0.2  # initial standard deviation of the candidates' weights, in the units of the heuristic
 _UNITS = {
     "moravek": Weights(270.0, 700.0, 47.0, 4.0, 11.0, 3.5, 500.0),
-    # Where nneonneo's weight is 0, the unit is Moravek's weight, scaled as the weight of an empty cell is.
+    # Where nneonneo's weight is 0, the unit is Moravek's weight times the ratio of the weights of an empty
+    # cell.
     "nneonneo": Weights(10_000.0, 26_000.0, 1_740.0, 4.0, 407.0, 3.5, 20_000.0),
 }
 

@@ -207,7 +207,7 @@ class DQN(GamesRun[DQNProgress]):
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         self.averaged = averaged_over(self.network)
         self._generator = torch.Generator().manual_seed(options.seed)
-        self._masks = global_generator(device)  # dropout draws from torch's own generator
+        self._dropout_generator = global_generator(device)  # dropout draws from torch's own generator
         self._random = np.random.default_rng(options.seed)
         self._first = max(options.first_moves, options.batch_size - 1)
         if options.replay <= self._first:
@@ -316,7 +316,7 @@ class DQN(GamesRun[DQNProgress]):
             **super().state(),
             "game": self._game.state(),
             "generator": self._generator.get_state(),
-            "masks": self._masks.get_state(),
+            "masks": self._dropout_generator.get_state(),
             "random": random_state(self._random),
             "replay": self._replay.state(),
             "episodes": self.episodes,
@@ -328,7 +328,7 @@ class DQN(GamesRun[DQNProgress]):
         super().restore(state)
         self._game.restore(state["game"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
-        restore_generator(self._masks, state["masks"], self.options.seed, self.positions)
+        restore_generator(self._dropout_generator, state["masks"], self.options.seed, self.positions)
         self._replay.restore(state["replay"])
         self.episodes, self._updates = state["episodes"], state["updates"]
         restore_random(self._random, state["random"])

@@ -95,21 +95,21 @@ class Table:
         self._device = device
         self._show = show
         self._deadline = math.inf
-        self._claim()
+        self._record_source()
 
-    def _claim(self) -> None:
+    def _record_source(self) -> None:
         """Record the source of the moves in the folder, or raise `TrainingError` if it has another source."""
-        of = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
-        about = {of: self._moves.sha256}
+        key = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
+        source = {key: self._moves.sha256}
         file = self._folder / "table.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            write_text(file, json.dumps(about) + "\n")
+            write_text(file, json.dumps(source) + "\n")
         try:
             before = json.loads(file.read_text())
         except (ValueError, RecursionError) as error:
             raise TrainingError(f"{file} is damaged ({error})") from error
-        if before != about:
+        if before != source:
             raise TrainingError(
                 f"{self._folder} has networks that learned from other moves; name another --out"
             )

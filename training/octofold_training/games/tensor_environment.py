@@ -41,7 +41,7 @@ class MoveTable:
         """Play one move `[N]` on each of the boards `[N, 16] uint8`.
 
         Returns the afterstates `[N, 16] uint8`, unchanged where the move is illegal, and the indices `[N, 4]`
-        of the lines that slid, which are indices into `points`, too.
+        of the lines before the slide, as in `points`.
         """
         cells = boards.view(-1, 4, 4)
         vertical = (moves % 2 == 0)[:, None, None]

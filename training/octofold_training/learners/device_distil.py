@@ -39,7 +39,7 @@ class DeviceDistilOptions(StudentOptions):
         300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
     )
     depth: int = option(
-        1, "search depth of the teacher in its labels and its games, in moves", minimum=1, maximum=2
+        1, "search depth of the teacher for the labels and for its own games, in moves", minimum=1, maximum=2
     )
     warm_up_moves: int = option(
         8_000,

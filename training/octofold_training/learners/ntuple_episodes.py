@@ -12,7 +12,7 @@ from octofold_players.ntuple.network import best_move, fetch, stage_of
 
 _LONGEST_EPISODE = 1 << 17  # maximum moves of an episode; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
-_BOARDS_PER_STAGE = 1024  # the latest boards at which games entered a late stage
+_BOARDS_PER_STAGE = 1024  # number of remembered boards at which games entered a late stage
 _TRACE_DECAY = np.float32(0.5)
 """The lambda of TD(lambda): the weight of the rest of the episode in a target."""
 _SHORTEST_RESTART = 10  # minimum moves of an episode that is restarted from its middle

@@ -1,4 +1,4 @@
-"""The loop of every training run: it resumes, reports, saves regularly, and stops in time or at Ctrl-C.
+"""The loop of every training run: it resumes, reports, saves regularly, and stops at a time limit or Ctrl-C.
 
 The folder of a run contains its resumable state, its history as JSON lines, and its curves as a picture.
 """
