@@ -53,7 +53,7 @@ export class Curve {
     this.at = 0;
   }
 
-  /** Show the verdicts of model and judge; `scale` of the costs, `name` of the judge. */
+  /** Show the verdicts of model and judge. `scale` is the scale of the costs, `name` the name of the judge. */
   judge(verdicts, scale, name) {
     Object.assign(this, { _verdicts: verdicts, _scale: scale, _name: name });
     this._legend.replaceChildren(...legend(true, scale));

@@ -79,7 +79,7 @@ export class GameViewer {
     this._onSeek(this.at);
   }
 
-  /** Point at a move; see `Arrow.point`. */
+  /** Show an arrow for a move, as `Arrow.point` does. */
   point(move, kind = "") {
     this._arrow.point(move, kind);
   }

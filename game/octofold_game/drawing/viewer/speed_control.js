@@ -9,8 +9,8 @@ export class SpeedControl {
   /**
    * @param {HTMLElement} root
    * @param {import("./autoplay.js").Autoplay} autoplay
-   * @param {{models?: EventTarget & {all: object[]}, verb?: string}} options `models` if a model must play;
-   *   `verb` is the text of the button
+   * @param {{models?: EventTarget & {all: object[]}, verb?: string}} options `models` is the list of models, without
+   *   which no model is needed; `verb` is the text of the button
    */
   constructor(root, autoplay, { models, verb = "Let the model play" } = {}) {
     this._autoplay = autoplay;
