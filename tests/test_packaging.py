@@ -25,7 +25,7 @@ def test_make_can_plan_every_target() -> None:
     assert all(planned("VENV=absent", target) for target in TARGETS)
 
 
-def test_cpu_and_gpu_have_environments_of_their_own() -> None:
+def test_cpu_and_gpu_have_separate_environments() -> None:
     for server, environment in (("server", ".venv"), ("server-gpu", ".venv-gpu")):
         plan = planned("serve", f"SERVER={server}")
         assert f"--editable '.[{server}]'" in plan

@@ -34,7 +34,7 @@ BITS = np.random.default_rng(2).integers(0, 2**63, len(BOARDS)).astype(np.uint64
         lambda boards: LoggedMoves(boards, MOVES, MOVES).boards,
     ],
 )
-def test_every_function_takes_both_shapes(function: Callable[[Boards], Any]) -> None:
+def test_every_function_accepts_both_shapes(function: Callable[[Boards], Any]) -> None:
     flat, square = function(BOARDS), function(BOARDS.reshape(-1, 4, 4))
     for one, other in zip(
         *(found if isinstance(found, tuple | list) else [found] for found in (flat, square)), strict=True
@@ -42,7 +42,7 @@ def test_every_function_takes_both_shapes(function: Callable[[Boards], Any]) -> 
         np.testing.assert_array_equal(one, other)
 
 
-async def test_every_call_takes_both_shapes(target: str) -> None:
+async def test_every_call_accepts_both_shapes(target: str) -> None:
     squares = BOARDS.reshape(-1, 4, 4)
     with Client(target) as client:
         moves = client.next_moves(BOARDS).moves.tolist()

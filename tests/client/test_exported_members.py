@@ -7,7 +7,7 @@ from types import ModuleType
 import octofold_client
 
 
-def test_all_names_every_public_member_and_nothing_else() -> None:
+def test_all_lists_exactly_the_public_members() -> None:
     public = {
         name
         for name, member in vars(octofold_client).items()

@@ -78,7 +78,7 @@ def test_the_values_for_the_prometheus_adapter_are_valid() -> None:
 
 
 @WHERE
-def test_every_selector_selects_pods_and_every_port_is_theirs(combination: str) -> None:
+def test_every_selector_matches_pods_and_every_port_is_one_of_theirs(combination: str) -> None:
     manifests = resolved(combination)
     pods = [manifest["spec"]["template"] for manifest in of_kind(manifests, "Deployment")]
     for deployment in of_kind(manifests, "Deployment"):

@@ -18,13 +18,13 @@ def commands(page: str) -> list[str]:
     return re.findall(r"^```sh run\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_nothing_that_makes_the_network_imports_octofold() -> None:
+def test_the_files_of_the_example_network_do_not_import_octofold() -> None:
     for file in ("game.py", "network.py", "train.py"):
         assert not re.search(r"^\s*(import|from) octofold", (FOLDER / file).read_text(), re.MULTILINE)
 
 
 @pytest.mark.long  # it trains, exports twice and judges
-def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path, port: int) -> None:
+def test_the_commands_of_the_page_train_export_serve_evaluate_and_compare(tmp_path: Path, port: int) -> None:
     folder = Path(
         shutil.copytree(FOLDER, tmp_path / "here", ignore=shutil.ignore_patterns("models", "results"))
     )

@@ -32,7 +32,7 @@ def boards() -> np.ndarray:
 
 
 @pytest.mark.long  # it trains twice, exports and judges
-def test_make_first_trains_exports_plays_and_compares_and_goes_on_if_it_is_stopped(tmp_path: Path) -> None:
+def test_make_first_trains_exports_plays_and_compares_and_continues_after_a_stop(tmp_path: Path) -> None:
     page = tmp_path / "examples" / "first-network"
     shutil.copytree(ROOT / "examples" / "first-network", page)
     for name, changes in SMALLER.items():

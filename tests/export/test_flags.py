@@ -47,7 +47,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_is_one_line_and_exits_2(
+def test_wrong_usage_gives_one_line_and_exit_code_2(
     flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:

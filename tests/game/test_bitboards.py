@@ -128,7 +128,7 @@ def test_empty_cells_are_counted(boards: Boards) -> None:
 
 
 @given(BOARDS, st.integers(0, 2**64 - 1))
-def test_equal_bits_spawn_as_on_arrays(boards: Boards, seed: int) -> None:
+def test_equal_bits_give_the_same_spawns_as_on_arrays(boards: Boards, seed: int) -> None:
     boards = boards[(boards == 0).any(axis=1)]
     for board in boards:
         state = np.array([seed], np.uint64)

@@ -76,7 +76,7 @@ def test_every_incomplete_last_record_is_reported_and_cut_off(
 
 
 @pytest.mark.parametrize("size", range(12))
-def test_a_file_cut_within_its_header_starts_anew(path: Path, episodes: list[Episode], size: int) -> None:
+def test_a_file_with_an_incomplete_header_starts_anew(path: Path, episodes: list[Episode], size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
     with ReplayWriter(path) as writer:
         writer.append(episodes[0])

@@ -139,7 +139,7 @@ def test_a_full_board_is_named() -> None:
         spawn(boards, words(1, 2, 3))
 
 
-def test_games_start_with_two_tiles_anywhere() -> None:
+def test_games_start_with_two_tiles_in_random_cells() -> None:
     boards = starting_boards(SpawnStream(6), np.arange(50_000, dtype=np.uint64))
     filled = boards != 0
     assert (filled.sum(axis=1) == 2).all()

@@ -178,7 +178,9 @@ def test_costs_are_never_negative_accuracy_has_its_formula_and_a_study_begins_at
     assert found["late"] == 0  # an answer after the end of the study is ignored
 
 
-def test_only_a_judge_with_values_leads_from_mistake_to_mistake(go: Visitor, games: list[Episode]) -> None:
+def test_only_with_a_judge_that_has_values_the_page_steps_through_mistakes(
+    go: Visitor, games: list[Episode]
+) -> None:
     worst = min(games, key=lambda game: game.score)
     with go("/#replay/corner") as visit:
         visit.page.locator("#tab-replay .pickers select").nth(1).select_option("")

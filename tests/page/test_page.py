@@ -217,7 +217,7 @@ def test_a_reload_while_a_model_plays_at_full_speed_keeps_the_game(go: Visitor) 
         assert number(visit, "play-moves") >= 2
 
 
-def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
+def test_a_wrong_token_is_refused_and_a_right_one_accepted(go: Visitor) -> None:
     with go(token=None) as visit:
         field = visit.page.locator("#token-field")
         field.wait_for()
@@ -354,7 +354,7 @@ def welch(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[floa
     return difference - half, difference + half
 
 
-def test_intervals_of_averages_are_those_of_the_commands(shared_visit: Visit) -> None:
+def test_intervals_of_averages_equal_those_of_the_commands(shared_visit: Visit) -> None:
     random = np.random.default_rng(5)
     samples = [random.gamma(2, 500, count).round() for count in (1, 9, 10, 20, 300)]
     samples += [np.zeros(12), np.full(12, 8.0), np.arange(20.0)]

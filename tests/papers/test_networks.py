@@ -34,7 +34,7 @@ def boards() -> Tensor:
 
 
 @pytest.mark.parametrize(("architecture", "weights"), NUMBER_READERS)
-def test_networks_count_the_published_number_of_weights(architecture: dict[str, Any], weights: int) -> None:
+def test_networks_have_the_published_number_of_weights(architecture: dict[str, Any], weights: int) -> None:
     assert count_weights(build(architecture)) == weights
 
 
@@ -67,7 +67,7 @@ def test_the_symmetric_network_reads_eight_views_through_the_same_convolutions(b
     torch.testing.assert_close(network(one_hot(boards)), network.dense(torch.cat(towers, dim=1)))
 
 
-def test_the_convolutional_q_network_is_that_of_its_authors(boards: Tensor) -> None:
+def test_the_convolutional_q_network_matches_that_of_its_authors(boards: Tensor) -> None:
     network = build({"kind": "q_network", "form": "conv", "value_scale": 100})
     assert isinstance(network, QNetwork)
     # Even kernels with padding "same" get more zeros on the right and below.

@@ -55,7 +55,7 @@ def ours() -> dict[str, dict[str, list[list[object]]]]:
     return described("octofold_proto.inference.grpc_service_pb2", "octofold_proto.inference.model_config_pb2")
 
 
-def test_one_process_loads_the_client_and_tritons() -> None:
+def test_one_process_can_load_our_client_and_tritons() -> None:
     program = "import octofold_client, tritonclient.grpc, octofold_proto.inference.model_config_pb2"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

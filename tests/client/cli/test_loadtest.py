@@ -99,7 +99,7 @@ def test_the_output_and_the_file_say_that_no_rate_keeps_the_limit(target: str, t
     assert "no tested rate keeps the limit p50 of 0.001 ms" in done.stdout
 
 
-def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(target: str, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_steps_and_leaves_no_process(target: str, tmp_path: Path) -> None:
     flags = ("--form", "packed:8", "--processes", "2")
     process = subprocess.Popen(
         [OCTOFOLD, "loadtest", *SWEEP, "--target", target, *flags],

@@ -32,7 +32,7 @@ def tls_port(authority: Authority, repository: Path) -> Iterator[int]:
         yield int(server.port)
 
 
-def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:
+def test_an_unverifiable_certificate_gives_one_line_with_the_reason(tls_port: int) -> None:
     assert failure("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
         f"the certificate of 127.0.0.1:{tls_port} cannot be verified: "
         "unable to get local issuer certificate (name the CA certificates to trust with --tls-ca)"

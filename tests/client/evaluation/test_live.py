@@ -41,7 +41,7 @@ def test_the_file_follows_the_games_and_ends_without_running_ones(tmp_path: Path
     assert read(tmp_path)["boards"] == read(tmp_path)["running_scores"] == []
 
 
-def test_an_evaluation_that_never_began_leaves_the_file_of_another_one(tmp_path: Path) -> None:
+def test_an_evaluation_that_never_began_does_not_change_the_file_of_another(tmp_path: Path) -> None:
     (tmp_path / LIVE_FILE).write_text('{"player": "another"}')
     with LiveFile(tmp_path, "corner", 3, 50):
         pass

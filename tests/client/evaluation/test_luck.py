@@ -131,7 +131,7 @@ def test_the_coefficient_for_a_game_depends_only_on_other_games() -> None:
     assert (scores - adjusted_scores(scores, luck_of(taken)))[::2] == pytest.approx(before[::2])
 
 
-def test_good_values_narrow_the_interval_and_bad_ones_leave_it() -> None:
+def test_good_values_narrow_the_interval_and_bad_ones_do_not_widen_it() -> None:
     random = np.random.default_rng(1)
     luck = random.normal(size=(400, 1)) * 100
     scores = (1_000 + 50 * random.normal(size=400) + luck[:, 0]).astype(np.int64)

@@ -146,7 +146,7 @@ def test_a_step_whose_windows_never_agree_ends_at_the_limit_and_the_report_says_
     assert "no 3 windows in a row agreed within 10%" in step.warnings[0]
 
 
-def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load(tmp_path: Path) -> None:
+def test_an_interruption_ends_the_load_and_keeps_the_finished_windows(tmp_path: Path) -> None:
     test = load_test()
     with pytest.raises(KeyboardInterrupt):
         measured(Script(window(100, 5), window(50, 5)), tmp_path, test=test)

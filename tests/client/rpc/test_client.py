@@ -123,7 +123,7 @@ def test_an_unreachable_server_is_named(port: int) -> None:
             client.wait_until_ready(0.2)
 
 
-def test_another_grpc_server_is_recognised_at_once() -> None:
+def test_another_grpc_server_is_recognized_at_once() -> None:
     server = grpc.server(futures.ThreadPoolExecutor(2))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

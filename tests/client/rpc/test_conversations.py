@@ -79,7 +79,7 @@ def test_a_call_that_finds_no_server_is_sent_again_after_growing_waits() -> None
     assert answer.moves.tolist() == [0, -1]
 
 
-def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_address() -> None:
+def test_a_call_fails_after_its_last_attempt_and_the_error_names_the_address() -> None:
     calls = Calls("here:1", retry=RetryPolicy(attempts=2))
     with pytest.raises(errors.Unavailable, match="here:1: draining"):
         drive(calls.list_models(), UNAVAILABLE, UNAVAILABLE)

@@ -43,7 +43,7 @@ def test_the_last_positions_equal_those_of_a_replayed_game(games: Path) -> None:
         assert walk.scores[-1] == episode.score
 
 
-def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
+def test_agreement_and_cost_follow_their_definitions(games: Path) -> None:
     episodes = list(read_replays(games / "games.replay"))
     positions = last_positions(episodes, 20)
     verdicts = Verdicts.none(len(positions))
@@ -75,7 +75,7 @@ def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
     assert [move.cost for move in analysis.costliest] == sorted((cost for cost in most if cost), reverse=True)
 
 
-def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
+def test_ctrl_c_keeps_finished_judgments(games: Path) -> None:
     positions = last_positions(list(read_replays(games / "games.replay")), 5)
     verdicts = Verdicts.none(len(positions))
     calls: list[int] = []

@@ -59,7 +59,7 @@ def test_answers_that_are_not_numbers_are_found_at_every_stage() -> None:
 
 
 @of_one_kind
-def test_equivariance_catches_a_player_that_sees_only_one_view(
+def test_the_equivariance_check_refuses_a_player_that_sees_only_one_view(
     module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
 ) -> None:
     reference = reference_of(module, checked, "vote", 1)

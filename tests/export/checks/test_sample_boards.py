@@ -68,7 +68,7 @@ def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8
         ),
     ],
 )
-def test_a_file_of_something_else_is_named(
+def test_a_file_with_other_content_is_refused_by_name(
     tmp_path: Path, content: bytes | NDArray[np.generic] | None, message: str
 ) -> None:
     file = tmp_path / "boards.npy"

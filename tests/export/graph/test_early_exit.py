@@ -77,7 +77,7 @@ def test_the_graph_for_moves_alone_makes_the_moves_of_the_full_graph_including_t
         start += len(part)
 
 
-def test_five_equal_votes_leave_three_views_out(small_graphs: tuple[bytes, bytes]) -> None:
+def test_five_equal_votes_skip_three_views(small_graphs: tuple[bytes, bytes]) -> None:
     whole, alone = map(onnx.load_model_from_string, small_graphs)
     model = with_weights(alone, whole)
     (chosen,) = (node for node in model.graph.node if node.op_type == "NonZero")

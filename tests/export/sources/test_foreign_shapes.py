@@ -125,7 +125,7 @@ def test_the_graph_plays_the_moves_of_the_module(
         assert np.mean(graph.answer(asked, batch).move == expected) > 0.99
 
 
-def test_a_value_head_is_the_output_value_in_the_mean_over_the_views(boards: NDArray[np.uint8]) -> None:
+def test_the_output_value_is_the_mean_of_a_value_head_over_the_views(boards: NDArray[np.uint8]) -> None:
     torch.manual_seed(4)
     module = networks.DataclassAnswer().eval()
     hints = hints_from_flags(

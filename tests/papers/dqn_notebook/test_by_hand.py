@@ -18,7 +18,7 @@ def _press(*keys: int) -> None:
         pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
 
 
-def test_keys_play_in_a_window_until_it_is_left() -> None:
+def test_keys_play_in_a_window_until_a_key_closes_it() -> None:
     twin = Game2048Env(render_mode="rgb_array")
     twin.reset(seed=5)
     for move in (3, 2, 3, 0):

@@ -78,7 +78,7 @@ def test_neighboring_positions_of_a_batch_come_from_different_games(
     assert shares < 0.05
 
 
-def test_bad_lines_and_broken_rules_are_left_out_and_counted(tmp_path: Path, log: Path) -> None:
+def test_bad_lines_and_illegal_moves_are_skipped_and_counted(tmp_path: Path, log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     lines[4] = b"r\n"
     lines[9] = b"r " + b"1 2 3 4 " * 4 + b": 1 0\n"

@@ -228,7 +228,7 @@ class Same(TensorRollouts):
 
 
 @pytest.mark.parametrize(("temperature", "expected"), [(0.01, {3}), (100.0, {0, 1, 2, 3})])
-def test_moves_are_drawn_from_the_shares_by_the_temperature(temperature: float, expected: set[int]) -> None:
+def test_moves_are_sampled_from_the_shares_at_the_temperature(temperature: float, expected: set[int]) -> None:
     run = run_of(temperature=temperature)
     run._search = Same(1, 1, 1.0, run.environment.table)
     made: list[int] = []

@@ -8,7 +8,7 @@ from octofold_players.compiled import transpositions
 from octofold_players.compiled.transpositions import Transpositions
 
 
-def test_numbers_begin_again_with_an_empty_table_when_they_run_out(
+def test_search_numbers_restart_with_an_empty_table_when_they_run_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transpositions, "MOST_SEARCHES", 10)

@@ -194,7 +194,7 @@ def test_every_end_of_a_call_is_counted_once_with_its_status_code(
     assert admission.refusals.counts() == {"NOT_FOUND": 1}
 
 
-def test_an_error_after_the_end_of_a_call_is_logged_and_its_lane_goes_on(
+def test_an_error_after_the_end_of_a_call_is_logged_and_its_lane_continues(
     admission: Admission, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: object) -> None:

@@ -124,7 +124,7 @@ def test_a_large_call_gives_way_after_every_batch_of_searches(
     assert len({part.batch.taken for part in large.parts if part.batch.taken < taken}) <= 2
 
 
-def test_a_search_waits_for_no_longer_ones(new_batcher: NewBatcher) -> None:
+def test_a_search_does_not_wait_for_longer_ones(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, search_cores=CORES)
     backend.gate.clear()

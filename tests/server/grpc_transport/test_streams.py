@@ -194,7 +194,7 @@ def test_a_stream_with_an_open_answer_is_not_idle(admission: Admission, backend:
     assert admission.open_calls == 0
 
 
-def test_a_stream_whose_client_has_finished_ends_well_although_the_server_shuts_down(
+def test_a_stream_whose_client_has_finished_ends_normally_even_if_the_server_shuts_down(
     admission: Admission, backend: RecordingBackend
 ) -> None:
     wire = Wire()

@@ -61,7 +61,7 @@ def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts(served
         assert ask(channel, b"ab") == b"abab"
 
 
-def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
+def test_a_bug_fails_only_its_call_with_an_id_that_the_log_has(
     served: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     def sometimes(call: Rpc, message: bytes) -> None:

@@ -289,7 +289,7 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
     assert "Traceback" not in server.log
 
 
-def test_probes_answer_while_models_load_and_are_not_ready_before(
+def test_probes_answer_while_models_load_and_report_not_ready(
     ask: Ask, write_version: WriteVersion, start_server: Start, gate: Gate, port: int
 ) -> None:
     held = write_version("fake")

@@ -52,7 +52,7 @@ class InStages(Taking):
         (Config(max_batch_size=4), "cpu", Layout("cpu", 4, lanes=CORES)),
     ],
 )
-def test_cores_are_shared_by_processes_and_flags_count_for_each(
+def test_processes_share_the_cores_and_flags_apply_to_each(
     config: Config, device: str, layout: Layout
 ) -> None:
     assert choose_layout(config, device, "int8") == layout

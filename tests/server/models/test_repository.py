@@ -103,7 +103,7 @@ def test_the_error_for_a_wrong_card_names_the_field(
         read_card(folder_of(path))
 
 
-def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Path) -> None:
+def test_the_returned_bytes_are_the_hashed_bytes(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"weights")
     digest = hashlib.sha256(b"weights").hexdigest()

@@ -93,7 +93,7 @@ async def test_replies_have_the_queue_time_and_the_inference_time(serve_backend:
         ),
     ],
 )
-async def test_a_malformed_call_is_refused_naming_board_and_cell_and_nothing_of_it_runs(
+async def test_a_malformed_call_is_refused_with_its_board_and_cell_and_does_not_run(
     serve_backend: ServeBackend, request_: Any, message: str
 ) -> None:
     backend = RecordingBackend()

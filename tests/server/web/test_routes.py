@@ -34,7 +34,7 @@ def page(serve_all: ServeAll, results: Path) -> Iterator[Served]:
         yield served
 
 
-def test_the_page_comes_with_its_type_and_a_strict_policy(ask: Ask, page: Served) -> None:
+def test_the_page_is_served_with_its_type_and_a_strict_policy(ask: Ask, page: Served) -> None:
     reply = ask(page, "GET", "/")
     assert reply.status == 200
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -59,7 +59,7 @@ def test_only_the_files_of_the_page_are_served(ask: Ask, page: Served, path: str
     assert ask(page, "GET", path).status == 404
 
 
-def test_the_page_can_be_switched_off_and_moves_stay(ask: Ask, serve_all: ServeAll) -> None:
+def test_moves_are_served_without_the_page(ask: Ask, serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), page=False) as served:
         assert ask(served, "GET", "/").status == 404
         assert ask(served, "GET", "/page/about").status == 404

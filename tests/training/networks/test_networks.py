@@ -24,7 +24,7 @@ SMALL = {"kind": "cnn", "layers": 3, "channels": 12, "exponents": 16}
 @pytest.mark.parametrize(
     ("layers", "channels", "weights"), [(5, 222, 818_074), (4, 256, 820_228), (2, 436, 817_068)]
 )
-def test_networks_count_the_published_number_of_weights(layers: int, channels: int, weights: int) -> None:
+def test_networks_have_the_published_number_of_weights(layers: int, channels: int, weights: int) -> None:
     network = build({"kind": "cnn", "layers": layers, "channels": channels, "exponents": 16})
     assert count_weights(network) == weights
 

@@ -50,9 +50,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_learn
     assert run.positions == 0
 
 
-def test_of_two_new_runs_with_one_checkpoint_the_first_to_save_keeps_it(
-    student: Trainer, tmp_path: Path
-) -> None:
+def test_the_first_of_two_new_runs_to_save_a_checkpoint_keeps_it(student: Trainer, tmp_path: Path) -> None:
     def report(_: Any) -> None:
         if not (tmp_path / "net").exists():
             run = student.make(positions=64.0)

@@ -31,7 +31,7 @@ def test_the_time_left_follows_the_latest_speed() -> None:
     assert forecast.left(200.0, 6000, 5000) == 0.0
 
 
-def test_without_a_terminal_lines_are_printed_now_and_then_and_at_the_end(
+def test_without_a_terminal_progress_lines_are_printed_at_intervals_and_at_the_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with ProgressLine(every_seconds=60.0) as line:
