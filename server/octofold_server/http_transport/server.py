@@ -17,8 +17,8 @@ from functools import partial
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from octofold_server.http_transport.bodies import IS_LEAVING, REPLY_SECONDS, Bodies, send
 from octofold_server.http_transport.calls import Handler, Route
-from octofold_server.http_transport.exchange import IS_LEAVING, REPLY_SECONDS, Bodies, send
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0

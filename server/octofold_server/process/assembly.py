@@ -34,8 +34,8 @@ from octofold_server.system.tls import Tls
 from octofold_server.system.watched_files import FileError
 
 if TYPE_CHECKING:  # most servers do not need these modules
+    from octofold_server.http_transport.bodies import Bodies
     from octofold_server.http_transport.calls import Route
-    from octofold_server.http_transport.exchange import Bodies
     from octofold_server.http_transport.server import RestServer
     from octofold_server.telemetry.tracing import Tracing
 
@@ -85,7 +85,7 @@ class Parts:
             limits: arguments of `RestServer` that replace its defaults.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
-        from octofold_server.http_transport.exchange import Bodies
+        from octofold_server.http_transport.bodies import Bodies
         from octofold_server.http_transport.guard import Guard
         from octofold_server.http_transport.probes import PROBES
         from octofold_server.http_transport.server import RestServer

@@ -17,8 +17,8 @@ from octofold_proto.errors import InvalidRequest
 from octofold_server.admission.access import Right
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import Refusals, log_change, usable_request_id
+from octofold_server.http_transport.bodies import Bodies, send
 from octofold_server.http_transport.calls import REQUEST_ID, Route, failure_of, submit
-from octofold_server.http_transport.exchange import Bodies, send
 from octofold_server.http_transport.probes import readiness_reply
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 from octofold_proto.messages import LONGEST_SEARCH_US
-from octofold_server.http_transport.exchange import Bodies
+from octofold_server.http_transport.bodies import Bodies
 from octofold_server.protocols.open_inference.tensors import OUTPUTS
 from octofold_server.web.routes import PARAMETERS
 from support.fakes import FakeBackend

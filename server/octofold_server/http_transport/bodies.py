@@ -1,4 +1,4 @@
-"""Reads bodies and sends replies, with time limits, because both depend on the client's speed."""
+"""Reads request bodies and sends replies, with time limits, because both depend on the client's speed."""
 
 from __future__ import annotations
 
