@@ -100,7 +100,7 @@ class Games:
     watch: bool = False
     """Whether to write the boards of running games to live.json, for the server's page."""
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
-    """Timeout for retries while no server answers."""
+    """How long servers are retried while none answers."""
     values: Judge | None = None
     """The value function with which luck is removed from averages; None for plain averages only."""
 
@@ -134,7 +134,7 @@ class Players:
     cluster: "RayCluster | None" = None
     """Ray cluster whose tasks play the games; None to play in this process."""
     retry_timeout_seconds: float = 0.0
-    """Timeout for retries at the start while no server answers."""
+    """How long servers are retried at the start while none answers."""
     contenders: list[Contender] = field(default_factory=list, init=False)
     """The models, then the local players."""
     check: Callable[[], None] = field(init=False)

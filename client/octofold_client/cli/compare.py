@@ -56,7 +56,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     models: Folder | None = option(
         None,
         "start a server for this model repository on a free loopback port, instead of using --target; the "
-        "default of --luck is also looked up here",
+        "default judge of --luck is also looked up here",
     )
     until_decided: bool = option(
         False,
@@ -83,8 +83,8 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     capped: bool = option(
         True,
         "compare plain averages (default: scores count up to a cap, four times the larger average of the "
-        f"first {FIRST_GAMES} games; because of rare giant scores, a comparison without it needs about twice "
-        "as many games)",
+        f"first {FIRST_GAMES} games; without the cap, rare giant scores would double the number of "
+        "games that a comparison needs)",
         flag="--no-cap",
     )
     limit: int = option(10_000, "maximum number of games with --until-decided or a margin", 1, MOST_GAMES)
@@ -171,7 +171,7 @@ def _check(options: Options, question: Question | None) -> None:
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
     """Print a warning if `--limit` is too small even for players that score the same in every game."""
-    if question.kind == BETTER:  # equal players can only get the answer no
+    if question.kind == BETTER:  # equal players: the answer can only be no
         return
     share, games = 1 / CAP, FIRST_GAMES
     if not options.capped:
@@ -211,7 +211,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
             )
         except (Unavailable, UnknownModel) as error:
             sides = " and ".join(options.sides)
-            raise EvaluationError(f"{error} ({sides}: no such folder, so read as a model)") from None
+            raise EvaluationError(f"{error} ({sides}: no such folder, so taken to be a model)") from None
         _check_different(players)
         folder = options.out or RESULTS / _folder_name(
             [contender.title for contender in players.contenders], f"-seed{games.seed}"

@@ -50,7 +50,7 @@ class GameFlags:
     out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
     patience: int | None = option(
         None,
-        "time to retry while no server answers, for example during a restart (default: "
+        "seconds to retry while no server answers, for example during a restart (default: "
         f"{RETRY_TIMEOUT_SECONDS:g} during the games, 0 before the first game)",
         0,
         MOST_PATIENCE,

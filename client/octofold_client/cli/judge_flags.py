@@ -36,10 +36,10 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """Return what `local` makes of the spec `who`, or what `served` makes of the server's model `who`.
+    """Make a judge or adviser of the player or model `who`.
 
-    A spec comes first. If it lacks required options, the server's model of the same name is used, if there is
-    one.
+    If `who` is the spec of a local player, `local` makes it; otherwise, `served` makes it of a model of the
+    server. A name that lacks the options which a local player requires may also name a model.
     """
     unfit = None
     if is_spec(who):

@@ -44,7 +44,7 @@ def _described(version: ModelVersion) -> str:
     if card is not None and card.decision_rule is not None:
         views = f" of {card.symmetries}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
-    parts.append(version.reason)  # a ready version also has one if its files are missing or damaged
+    parts.append(version.reason)  # a ready version also has a reason if its files are missing or damaged
     return ", ".join(part for part in parts if part)
 
 

@@ -74,8 +74,8 @@ def _check_models(folder: Path) -> None:
 def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
     """Yield the folders in which the evaluation can be played, in order of preference.
 
-    With --out, this is only its folder. Otherwise, these are the folders NAME, NAME-2, NAME-3 ... without
-    those that contain another evaluation, or this evaluation finished.
+    With --out, this is only its folder. Otherwise, these are NAME, NAME-2, NAME-3 ... except folders with
+    another evaluation and folders in which this evaluation is finished.
     """
     if out:
         yield ResultFolder(out)

@@ -135,7 +135,7 @@ def _check_log(found: _Checked) -> str:
         found.records += len(moves)
         found.moves += len(moves)
     total = counted(found.moves, "move")
-    return f"{total}: all are legal; the last field can be the cell of: {readings}"
+    return f"{total}: all are legal; cells in the last field: {readings}"
 
 
 def _check_replays(found: _Checked) -> str:

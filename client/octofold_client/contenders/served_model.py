@@ -46,7 +46,7 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of a board vote, or their probabilities are averaged. True without a card."""
+        """Whether the views of a board vote. Otherwise, their answers are averaged. True without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
@@ -73,7 +73,7 @@ class ServedModel:
         """Return the answer if it was computed with the files of this version.
 
         Raises:
-            OtherEvaluation: it was computed with other files, which now have the same name and version.
+            OtherEvaluation: it was computed with other files of the same name and version.
         """
         if (answer.precision, answer.digest) == self._made_by:
             return answer
@@ -116,7 +116,7 @@ class RemotePlayer:
 def load_player(
     client: Client, models: Sequence[Model], name: str, version: str, on_wait: Callable[[str], None]
 ) -> Sequence[Model]:
-    """Make the server load the player `name` if it loads it on demand, and return the models of the server.
+    """Load the player `name` if the server loads it on demand. Return the models of the server.
 
     Args:
         client: the client of the server.

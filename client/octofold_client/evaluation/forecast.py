@@ -16,8 +16,8 @@ ENOUGH_ENDED = 0.2
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
 _MOST_AGES = 256
-"""Maximum number of running games in the computation. If more are running, quantiles of their ages stand for
-them."""
+"""Maximum number of running games in the computation. If more are running, quantiles of their ages
+represent them."""
 _LONGEST = 14.0
 """Increase of the cumulative hazard from the longest game so far to the end of the forecast. One game in a
 million lasts longer."""
@@ -29,8 +29,8 @@ def seconds_left(
     """Return the expected time in seconds until all games have finished; None while too few games have.
 
     The pace falls when only the last games are running, because a server takes almost as long for a small
-    batch as for a large one. So the time is at least that of the longest game, played at its present share of
-    the pace.
+    batch as for a large one. So the result is at least the time of the longest game, if each game goes on at
+    its present number of moves per second.
 
     Args:
         finished: number of finished games by their length in moves.

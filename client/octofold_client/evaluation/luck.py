@@ -142,8 +142,8 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """The variance of plain scores divided by that of adjusted scores. This many times more games without the
-    adjustment would give an interval of the same width."""
+    """The variance of plain scores divided by that of adjusted scores. Without the adjustment, an interval of
+    the same width takes the number of games multiplied by this factor."""
 
     @property
     def note(self) -> str:
@@ -251,7 +251,7 @@ def luck_of_games(episodes: Sequence[Episode], judge: Judge, start: float) -> ND
     Args:
         episodes: the games.
         judge: the value function.
-        start: its value at the start of a game.
+        start: the expected value of a game's first board.
     """
     taken = np.zeros((len(episodes), len(COEFFICIENTS)))  # the rows are sorted: the longest game first
     low, high = -COEFFICIENTS * start * BAD_LUCK, COEFFICIENTS * start * GOOD_LUCK
@@ -270,7 +270,7 @@ class ScoreCurve(NamedTuple):
     """The expected final score of a game from its start to its end, and the causes of its changes."""
 
     expected: NDArray[np.float64]
-    """`[M + 1]`: the score so far plus the value of the board, after `i` moves and their new tiles."""
+    """`[M + 1]`: element `i` is the score after `i` moves and new tiles, plus the value of the board."""
     tiles: NDArray[np.float64]
     """`[M + 1]`: sum of the luck of all tiles so far."""
     moves: NDArray[np.float64]
@@ -304,7 +304,7 @@ class LuckByMove(NamedTuple):
 
 
 def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMove]:
-    """Yield for each move number the luck of the new tiles after this move, in all games that are so long.
+    """Yield for each move number the luck of the new tiles after this move, in all games that reach it.
 
     The games are sorted: the longest comes first.
     """

@@ -43,7 +43,7 @@ def rows_of(
     """Return the rows about scores and lengths, and the rows about tiles.
 
     `adjusted` is the luck-adjusted average. The tiles range from the largest that every game reached to the
-    smallest that no game reached, also for the summaries in `others`.
+    smallest that no game reached, in this summary and in `others`.
     """
     tables = [each.reached for each in (summary, *others)]
     first = max(0, min(sum(row.share == 1 for row in table) for table in tables) - 1)

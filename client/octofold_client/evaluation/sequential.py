@@ -51,7 +51,7 @@ _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
-    """Return an upper bound of scores. No tile may exceed 2**(`largest_exponent` + 1) or 2**17.
+    """Return an upper bound of a score, if no tile exceeds 2**(`largest_exponent` + 1) or 2**17.
 
     A tile 2**e is worth (e - 1) * 2**e points, the score for building it from tiles 2. A merge of two tiles
     2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
@@ -277,7 +277,7 @@ class Bets:
 
         Args:
             ratio: ratio of the averages, second over first.
-            stakes: `[N]`, from `stakes`.
+            stakes: `[N]`, as the method `stakes` returns them for this bet.
             more: whether to bet on a larger ratio.
 
         Returns:
@@ -332,9 +332,9 @@ class Bets:
 
 
 def _parts(begun: int, end: int) -> list[int]:
-    """Return the edges of the parts of the games. Each part has its own coefficients and stakes.
+    """Divide the games into parts, and return the edges of the parts.
 
-    Each part doubles the number of games; the last one may be shorter.
+    Each part has its own luck coefficients. It doubles the number of games; the last part may be shorter.
     """
     edges = [begun]
     while edges[-1] < end:

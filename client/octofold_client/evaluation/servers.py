@@ -24,7 +24,7 @@ FIRST_CALL_TIMEOUT_SECONDS = 10.0
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
-    """Return a clearer error of a first call if a TLS handshake shows the cause; otherwise `error`."""
+    """Return `error`, or a clearer error if a TLS handshake with `target` shows the cause."""
     if not isinstance(error, Unavailable):
         return error
     if credentials.tls:
@@ -44,7 +44,7 @@ class Servers:
     player that a server has to load.
 
     Args:
-        targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
+        targets: targets as in `rpc.targets`, at least one. Each address in them is a server.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
         retry_timeout_seconds: timeout for retries if no server answers.

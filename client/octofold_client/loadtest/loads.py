@@ -58,7 +58,7 @@ def per_second(rate: float) -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a load that one process generates: a ramp from the time `begin` on, then windows."""
+    """The part of a load that one process generates: a ramp from `begin` on, then measurement windows."""
 
     load: Load
     begin: float
@@ -82,7 +82,7 @@ class Share:
 
 @dataclass
 class Counts:
-    """What one process counted in one window. An answer counts in the window in which it arrives."""
+    """The counts of one window. An answer counts in the window in which it arrives."""
 
     seconds: float = 0.0
     sent: int = 0

@@ -99,7 +99,7 @@ def _check(address: str) -> None:
     """
     if address.startswith("ray://"):
         raise ClusterError(
-            f"{address} is for Ray's remote client: use HOST:PORT, on a machine of the cluster"
+            f"{address} is for Ray's remote client: use HOST:PORT instead, on a machine of the cluster"
         )
     if _ADDRESS.fullmatch(address) is None:
         raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")

@@ -105,8 +105,8 @@ class PendingAnswer(Generic[T]):
 class Client:
     """A blocking client, which many threads can use at once.
 
-    Threads that request the move for one board each at the same time share calls. Every method raises an
-    `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
+    If several threads request the move for one board at the same time, their boards are sent together. Every
+    method raises an `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
         target: address of the server, HOST:PORT; a name of several servers, dns:///NAME:PORT; or several of

@@ -44,7 +44,11 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         ("models --token-file nope", 1, "^nope: no such file or directory$"),
         ("verify nope", 1, "^there is no nope$"),
         ("play", 1, "^there is no folder models: run this in a clone of Octofold.*--models"),
-        ("compare frist scond --target {target}", 1, "no model frist.*no such folder, so read as a model"),
+        (
+            "compare frist scond --target {target}",
+            1,
+            "no model frist.*no such folder, so taken to be a model",
+        ),
         (f"move {CORNER} 1 --model small:7 --target {{target}}", 1, "^small has no version 7; it has 1$"),
         ("move 0 1 2", 2, "^board: a board has 16 cells, got 3$"),
         (f"move {CORNER} x", 2, "^board, row 4, column 4: 'x' is not an exponent$"),
