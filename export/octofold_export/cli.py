@@ -46,19 +46,20 @@ _NEEDS = (
     ("max_megabytes", "ntuple"),
 )
 _EPILOG = """\
-The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if its
-answers are the network's own and turn with the board. An int8 or fp16 graph must also choose the same move as
-fp32 on 99% of the boards. docs/export.md describes every source and every field of a description.
+The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
+answers like the network itself, and if turning the board turns the answer. An int8 or fp16 graph must also
+choose the same move as fp32 on at least 99% of the boards. docs/export.md describes all kinds of networks and
+all fields of a description.
 """
 
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. If a word names a file, ask for the flag of its kind."""
+        """Refuse words that are not options. If a word names a file, ask for a flag before it."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
-                    f"{word}: put a flag before it that says what kind of file it is: --onnx, --torchscript, "
+                    f"{word}: put the flag for this kind of file before it: --onnx, --torchscript, "
                     "--sb3, --checkpoint, --ntuple, or --weights with --module"
                 )
         super()._refuse(unknown)
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
-    """Read and check the flags. Return them, and the part of a network's description that they give.
+    """Read and check the flags. Return them, and the fields of a network's description that they give.
 
     Raises:
         SystemExit: the flags are wrong; the code is 2, after one line on standard error.
@@ -123,12 +124,17 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         if getattr(flags, name) and getattr(flags, needed) is None:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
     if flags.record_strength is not None:
-        _refuse(parser, flags, _EXPORT_FLAGS, "is for an export; --record-strength exports nothing")
-        _refuse(parser, flags, _NEW_VERSION_FLAGS, "is for a new version; --record-strength publishes none")
+        _refuse(parser, flags, _EXPORT_FLAGS, "applies only to an export; --record-strength exports nothing")
+        _refuse(
+            parser,
+            flags,
+            _NEW_VERSION_FLAGS,
+            "applies only to a new version; --record-strength publishes none",
+        )
     if flags.extend:
-        _refuse(parser, flags, _NEW_VERSION_FLAGS, "is for a new version; --extend publishes none")
+        _refuse(parser, flags, _NEW_VERSION_FLAGS, "applies only to a new version; --extend publishes none")
     if flags.player is not None:
-        _refuse(parser, flags, _NETWORK_FLAGS, "is for networks, not for --player")
+        _refuse(parser, flags, _NETWORK_FLAGS, "applies only to networks, not to --player")
     if flags.symmetries == AUTO and (flags.checkpoint is not None or flags.ntuple is not None):
         parser.fail("--symmetries auto does not apply to --checkpoint and --ntuple; their default is 8")
     fields = {path: getattr(flags, name) for name, path in DESCRIPTION.items()}
@@ -144,14 +150,17 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
 
 
 def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> None:
-    """Refuse flags that would be ignored."""
+    """Refuse the flags in `names`, which would be ignored."""
     for name in names:
         if getattr(flags, name) not in (None, False):
             parser.fail(f"{flag_of(name)} {reason}")
 
 
 def _run(flags: Flags, hints: Hints) -> Path:
-    """Run the task that the flags name, and return the folder of the version; import packages for it."""
+    """Run the task that the flags select, and return the folder of the version.
+
+    Each task imports only the packages that it needs.
+    """
     if flags.player is not None:
         from octofold_export.player_export import export_player
 
@@ -168,7 +177,7 @@ def _run(flags: Flags, hints: Hints) -> Path:
 
 
 def _source(flags: Flags, hints: Hints) -> Source:
-    """Load the source that the flags name."""
+    """Load the network that the flags name."""
     if flags.checkpoint is not None:
         from octofold_export.sources.octofold_checkpoint import from_checkpoint
 
@@ -182,12 +191,12 @@ def _source(flags: Flags, hints: Hints) -> Source:
     from octofold_export.checks.description_choice import choose_description
     from octofold_export.publishing.published_card import published_description
 
-    def describe(said: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
+    def describe(given: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
         if flags.extend:
             return published_description(flags.models / flags.name / str(flags.version)), None
-        return choose_description(said, network, network.weights, _report, accept=flags.accept)
+        return choose_description(given, network, network.weights, _report, accept=flags.accept)
 
-    hints = _with_file(flags, hints, flags.weights or flags.onnx or flags.sb3 or flags.torchscript)
+    hints = _with_hints_of_file(flags, hints, flags.weights or flags.onnx or flags.sb3 or flags.torchscript)
     if flags.onnx is not None:
         from octofold_export.sources.described_network import from_onnx
 
@@ -208,8 +217,8 @@ def _source(flags: Flags, hints: Hints) -> Source:
     return torch_sources.from_module(flags.module, weights, hints, state, encoder, describe, _report)
 
 
-def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
-    """Add the hints of a TOML file: that of --description, or otherwise the one beside the network's file."""
+def _with_hints_of_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
+    """Add the hints in the file of --description or, without this flag, in the TOML file beside `file`."""
     if flags.description is not None:
         return merged(hints, read_hints(flags.description))
     if file is None or not file.name:
@@ -219,7 +228,7 @@ def _with_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
 
 
 def _with_flags(arguments: Sequence[str], described: str) -> str:
-    """Return the command with `described` in place of its own description flags, ready to paste."""
+    """Return the command with the flags in `described` in place of the values that it gives for them."""
     changed = {word for word in described.split() if word.startswith("--")} | {"--no-empty-plane"}
     kept = iter(arguments)
     others = []

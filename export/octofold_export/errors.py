@@ -17,7 +17,7 @@ class NeedsFlags(ExportError):
     """The description is wrong or incomplete."""
 
     def __init__(self, message: str, flags: str = "") -> None:
-        """Make the error; `flags` would describe the network correctly, or are empty if they are unknown."""
+        """Make the error; `flags` are the flags that describe the network, or empty if they are unknown."""
         super().__init__(message)
         self.flags = flags
 

@@ -65,14 +65,16 @@ from octofold_export.publishing.version_files import Agreement, triton_config, v
 from octofold_export.sources.source import Source
 
 _CALIBRATION_BOARDS = 4_096
-"""Maximum number of calibration boards for int8, and at most a third of the recorded boards. It exceeds the
-number of inputs of a wide layer."""
+"""Maximum number of calibration boards for int8; they are at most a third of the recorded boards. The maximum
+exceeds the number of inputs of a wide layer."""
 _MEASURED_BOARDS = 10_240
+"""Number of boards on which the graphs are compared."""
 _LARGE_WEIGHTS = 50_000_000
-"""Number of weights from which a network is large. Its int8 form is made only on request, because this takes
-several times the network's memory. It evaluates about a hundred boards a second, so fewer boards are used."""
+"""Minimum number of weights of a large network. Its int8 form is made only on request, because quantization
+takes several times its memory. It evaluates about a hundred boards a second, so an export uses fewer
+boards."""
 _LARGE_DIVISOR = 5
-"""Divisor of the number of boards for a large network."""
+"""Divisor of the number of recorded boards for a large network."""
 _SPREAD_BOARDS = 4_096
 _SEED = 1
 _OUR_SYMMETRIES = 8
@@ -88,9 +90,9 @@ class ExportPlan:
     rule: Rule
     symmetries: int
     spread: Spread | None = None
-    """The measured spread of the network's answers; None for the usual spread of our own networks."""
+    """The measured spread of the network's scores; None for the usual spread of our own networks."""
     alternatives: Alternatives | None = None
-    """The scores with other views in the games that chose the views; None if no games were played."""
+    """The scores of the other settings in the games that chose the views; None if no games were played."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
         """Fold `evaluator`, the network in one precision, into a graph."""
@@ -106,7 +108,7 @@ class ExportPlan:
     def moves_graph(
         self, evaluator: GraphEvaluator, full: onnx.ModelProto, boards: NDArray[np.uint8]
     ) -> onnx.ModelProto | None:
-        """Make the graph for moves alone; None if it saves little or plays other moves than `full`."""
+        """Make the graph for moves alone; None if it saves little, or plays other moves than `full`."""
         if self.source.tensors:
             return None
         moves_only = moves_graph(self._head(evaluator), self.rule, self.symmetries, full)
@@ -129,9 +131,10 @@ def make_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Measure the spread of a network that Octofold did not train, and choose its views.
+    """Choose the settings for a network that Octofold did not train.
 
-    Games choose them unless flags set them.
+    The spread of its scores is measured. Games choose the views unless flags set them.
+
     """
     description, boards = source.description, _spread_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)
@@ -156,14 +159,14 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _our_spread(source: Source, flags: Flags) -> Spread | None:
-    """Measure the spread of one of our own networks that gives action values; return None for the others."""
+    """Measure the spread of one of our own networks if it gives action values; otherwise return None."""
     if source.description.answers.kind != "action_values":
         return None
     return measured_spread(source.description, source.evaluate, _spread_boards(source, flags))
 
 
 def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
-    """Return boards to measure the spread on: those of --boards, or boards from games of a simple player."""
+    """Return boards to measure the spread on: those of --boards, or boards from games of a simple search."""
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
@@ -182,14 +185,16 @@ class RecordedBoards:
 
 @dataclass
 class NewGraphs:
-    """The new graphs to publish by precision, and the reasons why other precisions are left out."""
+    """The new graphs of a version, and the reasons why some precisions are left out."""
 
     graphs: dict[Precision, onnx.ModelProto]
+    """The graphs by precision."""
     agreement: dict[Precision, Agreement] = field(default_factory=dict)
     """The agreement of reduced precisions with float32."""
     refused: dict[Precision, str] = field(default_factory=dict)
+    """The reasons why precisions are not published."""
     moves: dict[Precision, onnx.ModelProto] = field(default_factory=dict)
-    """The graphs for moves alone by precision, without weights."""
+    """The graphs for moves alone by precision; they contain no weights."""
 
 
 def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
@@ -208,7 +213,9 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     wanted = wanted_precisions(source, flags)
     plan = make_plan(source, flags, report)
     if plan.symmetries < source.fewest_symmetries:
-        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
+        raise ExportError(
+            f"--symmetries must be {source.fewest_symmetries} for this network, got {plan.symmetries}"
+        )
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
@@ -256,7 +263,7 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
 
 
 def _new_card(plan: ExportPlan) -> Card:
-    """Make the card of a version, still without its files and measurements."""
+    """Make the card of a version without its files and measurements, which are added later."""
     source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
     of_values = not answers.kind.startswith("policy")
@@ -290,7 +297,10 @@ def with_checks(
     flags: Flags,
     calibration: int,
 ) -> Card:
-    """Return the card with its checks: the share of `equal` moves, and the number of `calibration` boards."""
+    """Return the card with the results of the checks.
+
+    `equal` is the share of equal moves, and `calibration` the number of calibration boards.
+    """
     checked = CheckedBoards(
         source="recorded" if flags.boards else "own games",
         measured=len(boards.measured),
@@ -322,7 +332,7 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
 
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
-    """Return the precisions that would be exported only on request, and the reasons."""
+    """Return the precisions that are exported only on request, with the reasons."""
     if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
         return {}
     reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests it"
@@ -330,7 +340,7 @@ def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
 
 
 def recorded_boards(plan: ExportPlan, player: FoldedGraph, report: Report) -> RecordedBoards:
-    """Return calibration boards and boards to measure on: those of --boards, or from games of `player`."""
+    """Return calibration boards and boards to measure on, from --boards or from games of `player`."""
     largest = plan.source.description.largest_exponent
     if plan.flags.boards is not None:
         boards = read_boards(plan.flags.boards, largest)
@@ -347,7 +357,12 @@ def check_float32(
 ) -> tuple[Reference, float]:
     """Compare the float32 graph with the network itself, and check its equivariance.
 
-    Returns the network's answers to the compared boards, and the share of equal moves.
+    Returns:
+        The network's answers to the compared boards, and the share of equal moves.
+
+    Raises:
+        GateError: a check failed.
+
     """
     source = plan.source
     checked = parity_boards(boards.measured, source.description.largest_exponent)
@@ -374,7 +389,7 @@ def add_reduced_precision(
     made: NewGraphs,
     report: Report,
 ) -> None:
-    """Add the graph of a reduced precision to `made`, or the reason for leaving it out."""
+    """Add the graph of a reduced precision to `made`, or the reason why it is left out."""
     try:
         evaluator = _reduced_evaluator(plan, precision, player, boards.calibration)
         graph = plan.graph(evaluator)
@@ -398,7 +413,7 @@ def agreement_with(
     """Measure how often a reduced precision plays the same move as float32.
 
     Raises:
-        GateError: the share is too low.
+        GateError: the share is too low, or an answer is not finite.
     """
     kinds = boards_by_stage(boards.measured, plan.source.description.largest_exponent, _SEED)
     by_vote = plan.rule == "vote" and plan.symmetries > 1
@@ -410,8 +425,8 @@ def _reduced_evaluator(
 ) -> GraphEvaluator:
     """Make the evaluator of a reduced precision; `boards` are the calibration boards of int8.
 
-    Of several int8 forms, it returns the one whose probabilities are closest to float32 on the calibration
-    boards. Moves would be a noisier measure than probabilities, because only few of them change.
+    Of several int8 forms, the one with probabilities closest to float32 on the calibration boards is
+    returned. Moves would be a noisier measure than probabilities, because only few of them change.
     """
     source = plan.source
     if precision == "fp16":

@@ -84,7 +84,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     def extended(current: Card) -> Card:
         _check_unchanged(folder, card, current, made)
-        # The number of calibration boards of an existing int8 graph is that of its own export.
+        # An existing int8 graph keeps the number of calibration boards of its own export.
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
@@ -99,7 +99,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
 
 def _spread_of(card: Card) -> Spread | None:
-    """Return the spread in the card of a version; None for the usual spread of our own networks."""
+    """Return the spread in the card of a version; None if the version has the usual spread."""
     return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
 
 
@@ -122,7 +122,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
-    """Check that the version has the same graphs as `before`, and none of the new precisions.
+    """Check that the version still has the graphs of the card `before`, and none of the new precisions.
 
     Raises:
         ExportError: another program has changed the graphs.
@@ -138,7 +138,7 @@ def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs)
 
 
 def _extended_card(card: Card, made: NewGraphs, contents: Mapping[Precision, bytes]) -> Card:
-    """Return the card with new graphs, new measurements, and the reasons for precisions left out."""
+    """Return the card with new graphs and measurements, and the reasons why precisions are left out."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
         if precision in contents:

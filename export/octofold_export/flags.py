@@ -22,7 +22,7 @@ from octofold_export.description.description import (
 )
 
 AUTO = "auto"
-"""The value of --symmetries that lets games choose."""
+"""The value of --symmetries with which games choose the number of views."""
 DESCRIPTION = {
     **{name: f"reads.{name}" for name in ("layout", "type", "planes", "cells", "divide_by", "above")},
     **{name: f"answers.{name}" for name in ("output", "actions", "scale", "value")},
@@ -38,7 +38,7 @@ def _games(text: str) -> int:
     if (games := whole_number(text)) is not None and games <= FIRST_GAMES:
         raise WrongValue(
             f"the number of games must be above {FIRST_GAMES}, got {games}: the first {FIRST_GAMES} "
-            "games only set the cap of the scores"
+            "games only set the cap on the scores"
         )
     return int(text)
 
@@ -104,8 +104,8 @@ class Flags:
     )
     max_megabytes: Megabytes | None = option(
         None,
-        "maximum size of the graph, which then contains only the most important entries; only with --ntuple "
-        "(default: all entries, in a file beside the graph)",
+        "maximum size of the graph, which then contains only the most important table entries; only with "
+        "--ntuple (default: all entries, in a file beside the graph)",
     )
     weights: File | None = option(
         None,
@@ -122,8 +122,8 @@ class Flags:
     )
     description: File | None = option(
         None,
-        "TOML file with the fields of the flags below, which take precedence over it (default: the file with "
-        "the network's name and the ending .toml, if it exists)",
+        "TOML file with values for the flags below, which take precedence over the file (default: the file "
+        "with the network's name and the ending .toml, if it exists)",
         metavar="FILE.toml",
         begins="input and output of the network (games determine what you leave out)",
     )
@@ -145,8 +145,8 @@ class Flags:
     divide_by: float | None = option(None, "number by which the input is divided", metavar="X")
     above: Above | None = option(
         None,
-        "treatment of tiles above the last one-hot plane: refused refuses the board, clamped reads them as "
-        "the largest tile that has a plane (default: refused)",
+        "treatment of tiles above that of the last one-hot plane: refused refuses the board, clamped reads "
+        "them as the largest tile that has a plane (default: refused)",
     )
     largest_exponent: int | None = option(
         None,
@@ -164,8 +164,7 @@ class Flags:
     )
     value: str | None = option(
         None,
-        "name of a second output, with the value of the board (default: the only other output with one "
-        "number for each board)",
+        "name of the value head's output (default: the only other output with one number for each board)",
     )
     accept: bool = option(
         False, "publish as described even if the network plays better with another description"
@@ -186,8 +185,8 @@ class Flags:
     symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
         None,
         "number of views of the board that the network sees: 8 (all), 4 (the rotations), 2 (the half turn), "
-        "1 (the board itself), or auto: the fewest that lose nothing in games (default: 8 for --checkpoint "
-        "and --ntuple, otherwise auto)",
+        "1 (the board itself), or auto: games choose the fewest views that lose nothing (default: 8 for "
+        "--checkpoint and --ntuple, otherwise auto)",
         metavar="VIEWS",
     )
     precisions: Precisions | None = option(

@@ -1,7 +1,7 @@
-"""Publishes a local player as a model version: the player's options and files, with a card.
+"""Publishes a local player as a version of a model: the player's options and files, with a card.
 
-This needs neither torch nor onnx. A player is published only if it makes the same moves when a server loads
-it from these files.
+A player is published only if it makes the same moves when it is loaded from these files, as a server does.
+Neither torch nor onnx is needed.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _SEED = 1
 def export_player(spec: str, name: str, models: Path, version: int | None, report: Report) -> Path:
     """Publish the player of a spec and return the version's folder; an error leaves no files behind.
 
-    Large files are linked to where the player reads them, or copied if they are on another file system.
+    The version gets hard links to the player's large files, or copies if they are on another file system.
 
     Raises:
-        WrongUsage: the spec is wrong.
+        WrongUsage: the spec names no player, or wrong options.
         ExportError: a file is wrong, or a server cannot run the player.
-        GateError: on a server, the player would make other moves.
+        GateError: the player makes other moves when a server loads it.
     """
     check_publishable(models, name, version)
     try:
@@ -114,7 +114,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
 
 
 def _options(player: Any) -> dict[str, Option]:
-    """Return the options of a player that differ from their defaults, without those that are paths."""
+    """Return the options of a player that differ from their defaults, except paths."""
     found = {option.name: getattr(player, option.name) for option in fields(player) if option.init}
     defaults = {option.name: option.default for option in fields(player)}
     chosen = {name: value for name, value in found.items() if value != defaults[name]}
@@ -151,7 +151,7 @@ def _contents(sources: Mapping[str, ContentOrPath]) -> dict[str, NDArray[np.uint
 
 
 def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
-    """Check that the served search makes the player's moves; return the number of compared boards.
+    """Check that the search of a server makes the player's moves; return the number of compared boards.
 
     Raises:
         GateError: a move differs.

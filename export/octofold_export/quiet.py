@@ -1,4 +1,4 @@
-"""Suppresses the output of libraries such as exporters and quantizers, which report errors as exceptions."""
+"""Suppresses the output of libraries that report their errors as exceptions, such as exporters."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         (["--weights", "net.pt", "--name", "a"], "--weights net.pt needs --module package.module:callable"),
         (
             [__file__, "--name", "a"],
-            "put a flag before it that says what kind of file it is: --onnx, --torchscript",
+            "put the flag for this kind of file before it: --onnx, --torchscript",
         ),
         (["--checkpoint", "a"], "--name is required"),
         (["--checkpoint", "a", "--name", "../small"], "got '../small'"),
@@ -31,9 +31,12 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
             "must be a list of fp32 and optionally",
         ),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
-        ([*RECORD, "--accept"], "--accept is for a new version; --record-strength publishes none"),
-        ([*EXTEND, "--rule", "mean"], "--rule is for a new version; --extend publishes none"),
-        (["--player", "a", "--name", "b", "--boards", "c"], "--boards is for networks, not for --player"),
+        ([*RECORD, "--accept"], "--accept applies only to a new version; --record-strength publishes none"),
+        ([*EXTEND, "--rule", "mean"], "--rule applies only to a new version; --extend publishes none"),
+        (
+            ["--player", "a", "--name", "b", "--boards", "c"],
+            "--boards applies only to networks, not to --player",
+        ),
         (
             ["--ntuple", "a", "--name", "b", "--input", "tiles"],
             "--ntuple needs no description: remove the flags that describe the network",
@@ -42,7 +45,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
             ["--checkpoint", "a", "--name", "b", "--no-worse-than", "5%", "--limit", "10"],
             "--limit: the number of games must be above 10, got 10: the first 10 games only set the cap",
         ),
-        ([*RECORD, "--boards", "d"], "--boards is for an export; --record-strength exports nothing"),
+        ([*RECORD, "--boards", "d"], "--boards applies only to an export; --record-strength exports nothing"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -1,1 +1,1 @@
-"""The checks of a graph before it is published."""
+"""Checks of a graph before it is published, and choices that games make for an export."""

@@ -1,4 +1,4 @@
-"""Runs a folded graph with onnxruntime: for the games that give calibration boards, and for all checks."""
+"""Runs a folded graph with onnxruntime, for all checks and for the games that provide boards."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Outputs:
 
 
 class Mover(Protocol):
-    """The interface of a player without a name, such as a graph."""
+    """An object that chooses moves, such as a graph."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Return a legal move for each board: `[N]` for boards `[N, 16]`."""
+        """Return a legal move `[N]` for each of the boards `[N, 16]`."""
 
 
 class FoldedGraph:
@@ -91,7 +91,11 @@ class FoldedGraph:
         return Outputs(**self._answers(boards, batch))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal. Raises as `answer` does."""
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal.
+
+        Raises:
+            ExportError: onnxruntime fails, for example because of the network's body.
+        """
         moves: NDArray[np.int8] = self._answers(boards, _BATCH)[MOVE.name]
         return moves
 
@@ -99,7 +103,8 @@ class FoldedGraph:
         """Return the outputs by name; a graph for moves alone has the single output `move`."""
         try:
             parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
-            # One run is too short to be shared by threads, so each thread runs whole batches.
+            # The run of one batch is too short to be divided among threads, so each thread runs whole
+            # batches.
             threads = min(_cores(), len(parts))
             if threads > 1:
                 with ThreadPoolExecutor(threads) as pool:

@@ -1,6 +1,7 @@
 """Checks graphs before publication: parity, equivariance, agreement and moves.
 
-Each check raises `GateError` with one line that says what differs and, if possible, on which board first.
+A failed check raises `GateError`. Its message is one line that says what differs and, if possible, names the
+first board with a difference.
 """
 
 from __future__ import annotations
@@ -21,51 +22,57 @@ from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.early_exit import with_weights
 
 LOWEST_AGREEMENT = 0.99
-"""Minimum share of moves that a reduced precision must share with float32."""
+"""Minimum share of boards on which a reduced precision must play the same move as float32."""
 
 TIE = 0.25
-"""Maximum difference in value, in points, of moves that count as equally good. Rounding errors of float32
-sums of 100,000 points are about 0.05."""
+"""Maximum difference in points between the values of two moves that count as equally good. Rounding errors of
+float32 sums of 100,000 points are about 0.05."""
 
 _BATCH_BOARDS = 512
 _RANDOM_BOARDS = 512
 _PROBABILITY_TOLERANCE = 10.0
-"""Maximum difference in probability, as a multiple of `Reference.undecided`."""
+"""Maximum difference between a probability of the graph and of the reference, as a multiple of
+`Reference.undecided`."""
 _VALUE_TOLERANCE = 1e-3
-"""Maximum difference of the output `value`, relative to its size plus its standard deviation over the
-boards."""
+"""Maximum difference between a `value` of the graph and of the reference. It is a share of the sum of two
+numbers: the size of the value, and the standard deviation of the values of all boards."""
 SINGLE_BOARDS = 16
 """Number of boards that the parity check also runs one by one."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
 
 
 def parity_boards(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[np.uint8]:
-    """Select boards to check parity and equivariance: a finished game, some of `boards`, random boards."""
+    """Return boards `[M, 16]` to check a graph on: a finished game, some of `boards`, and random boards."""
     random = random_boards(largest_exponent, seed=1)[:_RANDOM_BOARDS]
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1], random])
 
 
 def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Return whether the graph for moves alone plays like the full graph on boards `[N, 16]` from games."""
+    """Return whether the graph for moves alone plays the moves of the full graph on boards `[N, 16]`.
+
+    Rounding errors may change a few moves, even between two batches of one graph. A wrong graph changes more.
+    """
     checked = boards[:_BATCH_BOARDS]
     try:
         shorter = FoldedGraph(with_weights(moves_only, full))
-        # On a finished game no board is undecided. So the last three views run on an empty batch, which some
-        # networks do not accept.
+        # The vote on a finished game is never undecided. So the last three views run on an empty batch, which
+        # some networks do not accept.
         shorter.next_moves(_FINISHED)
         differing = np.count_nonzero(FoldedGraph(full).next_moves(checked) != shorter.next_moves(checked))
     except ExportError:
         return False
-    # Rounding errors may change a few moves, even between two batches of one graph. A wrong graph changes
-    # more.
     return bool(differing <= len(checked) // 256)
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:
-    """Check that the graph answers like the trained network, board by board and in one batch.
+    """Check that the graph answers like the trained network, for single boards and in one batch.
 
     Legal moves must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
-    decide them. Returns the share of boards with equal moves in the batch.
+    decide them.
+
+    Returns:
+        The share of boards of the batch on which graph and network play the same move.
+
     """
     equal = 0.0
     for batch, count in ((1, SINGLE_BOARDS), (len(reference.boards), len(reference.boards))):
@@ -79,15 +86,16 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
 def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
     """Check that turning or mirroring a board turns or mirrors the answer in the same way.
 
-    `symmetries` is the number of the graph's views, each of which is checked. `reference` tells on which
-    boards rounding errors decide moves and votes.
+    `symmetries` is the number of views of the graph; every view is checked. `reference` shows on which boards
+    rounding errors decide moves and votes.
     """
     boards = reference.boards
     upright = graph.answer(boards)
     for symmetry in VIEWS[symmetries][1:]:
         cells, moves = CELLS[symmetry], MOVES[symmetry]
         turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
-        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1, game over
+        # The last entry keeps -1, which stands for a finished game.
+        move_back = np.append(np.argsort(moves), -1).astype(np.int8)
         answers = Outputs(
             move_back[turned.move],
             turned.probabilities[:, moves],
@@ -108,12 +116,12 @@ def check_agreement(
 ) -> tuple[float, dict[str, StageAgreement]]:
     """Return the share of boards on which `graph` and `exact` play the same move, overall and by stage.
 
-    `boards` and those of the stages overlap, and `graph` evaluates each board once. `by_vote` says whether
-    several views vote.
+    A board may be in `boards` and in several stages; `graph` evaluates it once. `by_vote` is whether several
+    views vote, which the message about a low share mentions.
 
     Raises:
-        GateError: the share of `boards` is below `LOWEST_AGREEMENT`, or an answer is not finite. Large tiles
-            may exceed the range of a reduced precision.
+        GateError: the share for `boards` is below `LOWEST_AGREEMENT`, or an answer is not finite, because
+            large tiles exceed the range of a reduced precision.
     """
     groups = [boards, *stages.values()]
     different, rows = np.unique(np.concatenate(groups), axis=0, return_inverse=True)
@@ -141,9 +149,10 @@ def check_agreement(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """Check that the graph plays moves whose values are at most `TIE` below the best of `action_values`.
+    """Check that the graph plays a move whose value is at most `TIE` below that of the best move.
 
-    The values `[N, 4]` of the moves are those of the player that is exported.
+    `action_values` `[N, 4]` are the values of the moves according to the trained network.
+
     """
     moves = graph.next_moves(boards)
     behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
@@ -152,7 +161,7 @@ def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: ND
         at = int(np.flatnonzero(wrong)[0])
         raise GateError(
             f"moves: on {wrong.sum()} of {len(boards)} boards, the graph chooses a worse move than the "
-            f"player. First: board {boards[at].tolist()}, move {MOVE_NAMES[moves[at]]}, "
+            f"network. First: board {boards[at].tolist()}, move {MOVE_NAMES[moves[at]]}, "
             f"{behind[at]:.2f} points worse"
         )
 

@@ -22,16 +22,20 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
 
 _TIE_OF_SPREAD = 2.0**-16
+"""The part of a tie that depends on the deviation between moves, as a share of this deviation."""
 _TIE_OF_SIZE = 2.0**-20
-"""Part of the tie that grows with the size of the values: a few rounding errors of float32."""
+"""The part of a tie that depends on the size of the values, as a share of this size: a few rounding errors of
+float32."""
 _DIGITS = 3
-"""Number of significant digits of the temperature and the tie."""
+"""Number of significant digits to which temperature and tie are rounded."""
 _REDUCED_MARGIN = 0.1
-"""Minimum lead in probability in a reduced precision. A smaller lead may be a single step of 8 bits."""
+"""Lead up to which rounding errors of a reduced precision may decide, in probability. It may be a single step
+of 8 bits."""
 _UNDECIDED = 1e-4
-"""Lead up to which rounding errors may decide, in probability or as a share of the spread of values."""
+"""Lead up to which rounding errors may decide. It is a probability or, for values, a share of their
+spread."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)
-"""Rounding error as a share of the largest score of a board."""
+"""Rounding error of float32 answers, as a share of the largest score of a board."""
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
@@ -40,12 +44,12 @@ Evaluate = Callable[[NDArray[np.uint8]], Numbers]
 
 @dataclass(frozen=True)
 class PlainHead:
-    """A head in numpy, as the counterpart of `heads.Head` in a graph."""
+    """The counterpart of `graph.heads.Head` in numpy: it scores moves on each view, and merges the views."""
 
     description: Description
     evaluate: Evaluate
     spread: Spread
-    """The typical distance between the network's answers for the moves of a board."""
+    """The typical difference between the scores of the moves of a board."""
 
     @property
     def is_policy(self) -> bool:
@@ -53,7 +57,10 @@ class PlainHead:
         return self.description.answers.kind.startswith("policy")
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """Return the scores `[N, 4]` of boards `[N, 16]` on one view, by the moves of the board itself."""
+        """Return the scores `[N, 4]` of the moves of boards `[N, 16]`, computed on one view.
+
+        The scores are in the order of the moves of the board, also if the view is turned.
+        """
         answers = self.description.answers
         if answers.kind == "afterstate_value":
             return self._reward_plus_value(boards, symmetry)
@@ -71,20 +78,23 @@ class PlainHead:
         return np.where(after.max(axis=2) > largest, 0.0, values) + rewards.astype(np.float64)
 
     def merge_views(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """Return probabilities and worth `[N, 4]` for scores `[V, N, 4]`, which are `-inf` where illegal."""
+        """Return the probabilities and the merged scores `[N, 4]` for the scores `[V, N, 4]` of all views.
+
+        The scores of illegal moves must be `-inf`.
+        """
         mean: Numbers = (softmax(scores) if self.is_policy else scores).mean(axis=0)
         return mean if self.is_policy else softmax(mean / self.spread.temperature), mean
 
 
 def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
-    """Make a head; `spread` is None if it was not measured."""
+    """Make a head; if `spread` is None, it has the usual spread."""
     is_policy = description.answers.kind.startswith("policy")
     return PlainHead(description, evaluate, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Expected answers for N boards, with the leads of their choices.
+    """The expected answers for N boards, and by how much the chosen moves lead.
 
     All leads are relative to the spread of the network's answers.
     """
@@ -92,13 +102,12 @@ class Reference:
     boards: NDArray[np.uint8]
     answers: Outputs
     margins: Numbers
-    """`[N]`: the lead of the chosen move over the second best. With rule `vote`, it is at most the smallest
-    lead in a view."""
+    """The lead `[N]` of the chosen move over the second-best move. With rule `vote`, it is at most the
+    smallest lead in a view."""
     vote_margins: Numbers
-    """`[N]`: the smallest lead, over all views, of a view's best move over its second best."""
+    """The smallest of the leads `[N]` of the best move over the second-best move in each view."""
     undecided: Numbers
-    """`[N]`: the lead up to which rounding errors may decide. It grows with the largest score of the
-    board."""
+    """The lead `[N]` up to which rounding errors may decide. It grows with the largest score of the board."""
 
     def first(self, count: int) -> Reference:
         """Return the reference for the first `count` boards."""
@@ -107,7 +116,7 @@ class Reference:
         return Reference(self.boards[:count], answers, *margins)
 
     def for_reduced_precision(self) -> Reference:
-        """Return the same answers with a larger `undecided`, because a reduced precision has more ties."""
+        """Return the same answers with a larger `undecided`, because a reduced precision rounds more."""
         return replace(self, undecided=np.maximum(self.undecided, _REDUCED_MARGIN))
 
 
@@ -120,7 +129,7 @@ def reference_answers(
 ) -> Reference:
     """Compute the expected answers of `head` for boards `[N, 16]`.
 
-    `evaluate_value` computes the values of a value head; None if the network has none.
+    `evaluate_value` computes the values of a value head; it is None if the network has no value head.
     """
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
@@ -130,20 +139,20 @@ def reference_answers(
     votes = (favorites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
     relative = scores / head.spread.temperature
     views = softmax(relative)
-    probabilities, worth = head.merge_views(scores)
+    probabilities, merged = head.merge_views(scores)
     if rule == "vote":
-        worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
-    # A mean of probabilities needs no unit. A mean of scores has the unit of the scores.
+        merged = np.where(votes == votes.max(axis=1, keepdims=True), merged, -np.inf)
+    # Leads in probability have no unit. Leads in values are divided by the temperature.
     unit = 1.0 if head.is_policy else head.spread.temperature
     vote_margins = np.where(over, np.inf, _margin(relative, legal).min(axis=0))
-    margins = np.where(over, np.inf, _margin(worth, legal) / unit)
+    margins = np.where(over, np.inf, _margin(merged, legal) / unit)
     if rule == "vote":
         margins = np.minimum(margins, vote_margins)
-    best = worth.max(axis=1, keepdims=True)
+    best = merged.max(axis=1, keepdims=True)
     tie = np.full_like(best, head.spread.tie)
     if head.description.answers.kind == "action_values":
         tie = np.minimum(tie, TIE_OF_BEST * np.abs(best))
-    equal = worth >= best - tie
+    equal = merged >= best - tie
     move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
     value = None
     if evaluate_value is not None:
@@ -157,9 +166,10 @@ def reference_answers(
 
 
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
-    """Make an evaluator that runs `network` with the input and the output of `description`.
+    """Make a function that encodes views as `description` says, runs `network` and returns one output.
 
-    `output` names the output to return instead of that of `description`.
+    The output is the one in `description`, unless `output` names another.
+
     """
     reads, output = description.reads, output or description.answers.output
 
@@ -180,7 +190,7 @@ def network_evaluation(network: Network, description: Description, output: str |
 
 
 def softmax(scores: Numbers) -> Numbers:
-    """Return the softmax over the last axis. It is 0 where all inputs are `-inf`."""
+    """Return the softmax over the last axis; if all inputs are `-inf`, it is 0."""
     largest = scores.max(axis=-1, keepdims=True)
     odds = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = odds.sum(axis=-1, keepdims=True)
@@ -189,7 +199,7 @@ def softmax(scores: Numbers) -> Numbers:
 
 
 def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
-    """Return the lead `[...]` of the best legal move over the second best, for scores `[..., 4]`.
+    """Return the lead `[...]` of the best legal move over the second-best one, for scores `[..., 4]`.
 
     It is infinite if only one move is legal.
     """
@@ -200,7 +210,7 @@ def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
 
 
 def measured_spread(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8]) -> Spread:
-    """Measure the spread of a network's answers on `boards` `[M, 16]`, with one view.
+    """Measure the spread of a network's scores on `boards` `[M, 16]`, with one view.
 
     For values, the temperature is the median over the boards of the standard deviation between legal moves.
     The tie is a small share of this deviation, plus a few rounding errors of the network's numbers.
@@ -209,14 +219,14 @@ def measured_spread(description: Description, evaluate: Evaluate, boards: NDArra
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]
     head = plain_head(description, evaluate)
     scores = head.scores(boards, 0)
-    worth = softmax(np.where(legal, scores, -np.inf)) if head.is_policy else scores
-    worth = np.where(legal & np.isfinite(worth), worth, np.nan)
-    deviation = np.nanstd(worth, axis=1)
+    merged = softmax(np.where(legal, scores, -np.inf)) if head.is_policy else scores
+    merged = np.where(legal & np.isfinite(merged), merged, np.nan)
+    deviation = np.nanstd(merged, axis=1)
     apart: Numbers = deviation[deviation > 0]
     if not len(apart):  # the network rates all moves alike on every board
         return head.spread
     spread = float(np.median(apart))
-    size = float(np.median(np.nanmax(np.abs(worth), axis=1)))
+    size = float(np.median(np.nanmax(np.abs(merged), axis=1)))
     tie = spread * _TIE_OF_SPREAD + size * _TIE_OF_SIZE
     temperature = 1.0 if head.is_policy else float(f"{spread:.{_DIGITS}g}")
     return Spread(temperature, float(f"{tie:.{_DIGITS}g}"))

@@ -24,7 +24,7 @@ Report = Callable[[str], None]
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
 """Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
-contain few different boards, so without this limit the games would never end."""
+contain few different boards, so without this limit play would never stop."""
 _REPORT_SECONDS = 10.0
 _STAGES = {
     "up to tile 512": (0, 9),
@@ -32,7 +32,7 @@ _STAGES = {
     "up to tile 8192": (12, 13),
     "later": (14, 17),
 }
-"""Stages of the player's own games by name: minimum and maximum of the largest exponent on a board."""
+"""Stages of a game by name: the minimum and the maximum of the largest exponent on a board."""
 _FEWEST_IN_STAGE = 50
 _RANDOM_BOARDS = 2_048
 _EMPTY_SHARE = 0.25
@@ -52,9 +52,9 @@ def play_boards(
 ) -> NDArray[np.uint8]:
     """Record different boards `[count, 16]` from complete games of `player`.
 
-    The player plays rounds of games until they contain enough different boards. Then `count` of them are
-    drawn at random, so that each stage of the game has its true share. The same player, seed and count give
-    the same boards. There are fewer boards if further games add hardly any new ones.
+    The player plays rounds of games until they contain enough different boards. Then `count` boards are drawn
+    at random, so that each stage of the game has its true share. If further games add hardly any new boards,
+    there are fewer. The same player, seed and count give the same boards.
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite, or its games contain fewer
@@ -137,11 +137,12 @@ def evaluated_positions(
 
 
 def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
-    """Make boards `[M, 16]` for every stage of a game, by the name of the stage.
+    """Return boards `[M, 16]` for every stage of a game, by the name of the stage.
 
-    The stages are those of the player's `own` games, random boards, and late boards, which contain a 16384
-    and a 32768 in random cells. Late boards are few in a player's games but decide good ones, so they are
-    measured separately. There are none for a network that does not read these tiles.
+    The stages divide the boards of the player's `own` games by their largest tile. Two more groups are random
+    boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are rare in games,
+    but they decide good games, so they are measured separately. A network that does not read these tiles gets
+    none. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
     """
     largest = own.max(axis=1)
     by_stage = {
@@ -155,7 +156,7 @@ def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) ->
 
 
 def random_boards(largest_exponent: int, seed: int) -> NDArray[np.uint8]:
-    """Make boards `[M, 16]` of random tiles, with at least two legal moves."""
+    """Return boards `[M, 16]` of random tiles that have at least two legal moves."""
     return _playable(_random(np.random.default_rng(seed), largest_exponent))
 
 

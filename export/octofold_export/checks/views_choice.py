@@ -38,7 +38,7 @@ _Z = 1.96
 
 @dataclass(frozen=True, order=True)
 class ViewSetting:
-    """A way to use views: their number and the decision rule."""
+    """The number of views, and the decision rule."""
 
     symmetries: int
     rule: Rule
@@ -56,14 +56,17 @@ def choose_views(
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[ViewSetting, Alternatives | None]:
-    """Let the players of all ways play the same games, and choose the fewest views that lose nothing.
+    """Choose the fewest views that lose nothing in games, which the players of all settings play.
 
-    A way loses nothing if the 95% interval of its paired difference to the best way includes zero, and if its
-    average is less than 2% below the best. Ways that are clearly worse stop early, and all stop after
-    `most_seconds`. If the first round has not ended by then, the scores after the same number of moves
-    decide.
+    A setting loses nothing if the 95% interval of its paired difference to the best setting includes zero,
+    and if its average is less than 2% below the best average. Settings that are clearly worse stop early, and
+    all stop after `most_seconds`. If the first round has not ended by then, the scores after the same number
+    of moves decide.
 
-    Returns the chosen way, and the scores of the other ways; None if the time did not suffice for scores.
+    Returns:
+        The chosen setting, and the scores of the other settings, or None if too few moves were made to
+        compare scores.
+
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -85,12 +88,14 @@ def choose_views(
                 return ViewSetting(1, "vote"), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")
             return _chosen(reached, reached, report, moves)
-        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), reached[way]]) for way in left}
+        scores |= {
+            setting: np.concatenate([scores.get(setting, np.empty(0)), reached[setting]]) for setting in left
+        }
         best = _best(scores, len(scores[next(iter(left))]))
-        for way in list(left) if number else ():  # the first round is too short to exclude a way
-            interval = _interval(scores[way] - scores[best])
+        for setting in list(left) if number else ():  # the first round is too short to exclude a setting
+            interval = _interval(scores[setting] - scores[best])
             if interval is not None and interval[1] < 0:
-                del left[way]
+                del left[setting]
         if len(left) == 1 or clock() > end:
             break
     return _chosen(scores, left, report)
@@ -101,7 +106,9 @@ def play_match(
 ) -> tuple[dict[ViewSetting, Scores], int | None]:
     """Play the same games with several players, move by move, until they end or `is_late` returns true.
 
-    Returns the scores, and the number of moves made when `is_late` stopped the games; None if they ended.
+    Returns:
+        The scores, and the number of moves made when `is_late` stopped the games, or None if all games ended.
+
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -111,10 +118,10 @@ def play_match(
     with ThreadPoolExecutor(usable_cores()) as pool:
         while any(each.are_running for each in playing.values()):
             if is_late():
-                return {key: each.scores for key, each in playing.items()}, moves
+                return {setting: each.scores for setting, each in playing.items()}, moves
             list(pool.map(_Games.move, playing.values()))
             moves += 1
-    return {key: each.scores for key, each in playing.items()}, None
+    return {setting: each.scores for setting, each in playing.items()}, None
 
 
 class _Games:
@@ -152,9 +159,9 @@ class _Games:
 
 
 def _best(scores: Mapping[ViewSetting, Scores], games: int) -> ViewSetting:
-    """Return the way with the best average among those that played all `games`; fewer views break ties."""
-    full = {way: float(each.mean()) for way, each in scores.items() if len(each) == games}
-    return min(full, key=lambda way: (-full[way], way))
+    """Return the setting with the best average of those that played all `games`; fewer views break ties."""
+    full = {setting: float(each.mean()) for setting, each in scores.items() if len(each) == games}
+    return min(full, key=lambda setting: (-full[setting], setting))
 
 
 def _chosen(
@@ -167,30 +174,35 @@ def _chosen(
     best = _best(scores, games)
     average = float(scores[best].mean())
 
-    def good_enough(way: ViewSetting) -> bool:
-        interval = _interval(scores[way] - scores[best])
+    def good_enough(setting: ViewSetting) -> bool:
+        interval = _interval(scores[setting] - scores[best])
         covers = interval is None or interval[0] <= 0 <= interval[1]
         # Averages of unfinished games vary with the moment of the last large merge, so they are not compared.
-        return covers and (moves is not None or float(scores[way].mean()) > (1 - _LARGEST_LOSS) * average)
+        return covers and (moves is not None or float(scores[setting].mean()) > (1 - _LARGEST_LOSS) * average)
 
     chosen = min(
-        (way for way in left if good_enough(way)), key=lambda way: (way.symmetries, -scores[way].mean())
+        (setting for setting in left if good_enough(setting)),
+        key=lambda setting: (setting.symmetries, -scores[setting].mean()),
     )
-    for way, each in sorted(scores.items()):
-        marked = " (chosen)" if way == chosen else ""
-        report(f"  {way}: {_named(each)} in {len(each)} games{marked}")
+    for setting, each in sorted(scores.items()):
+        marked = " (chosen)" if setting == chosen else ""
+        report(f"  {setting}: {_named(each)} in {len(each)} games{marked}")
     return chosen, Alternatives(
-        rows=tuple(_row(way, each, scores[chosen]) for way, each in sorted(scores.items()) if way != chosen),
+        rows=tuple(
+            _row(setting, each, scores[chosen])
+            for setting, each in sorted(scores.items())
+            if setting != chosen
+        ),
         command="octofold-export --symmetries auto",
         moves=moves,
     )
 
 
-def _row(way: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
+def _row(setting: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
     difference = scores - chosen[: len(scores)]
     return Alternative(
-        symmetries=way.symmetries,
-        decision_rule=way.rule,
+        symmetries=setting.symmetries,
+        decision_rule=setting.rule,
         precision="fp32",
         games=len(scores),
         average=float(scores.mean()),

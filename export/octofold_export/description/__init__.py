@@ -1,1 +1,1 @@
-"""The description of a network: its input and its output, which the user describes."""
+"""The description of a network's input and outputs, given by the user or found by trying the network."""

@@ -1,8 +1,8 @@
 """The description of a network: how it reads a board, and what its output means.
 
-The description and the network's body are sufficient to play. Users write the part that cannot be inferred
-(`hints`), and the model card contains the complete description. `encode` encodes boards in numpy as the graph
-does.
+The description and the network's body are sufficient to play. Users write the part that cannot be found by
+trying the network (`hints`). The model card contains the complete description. `encode` encodes boards in
+numpy as the graph does.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     divide_by: float = 1.0
     """The number by which cells are divided; other than 1 only for numbers of a float type."""
     above: Above = "refused"
-    """The treatment of exponents above the last one-hot plane: `refused` refuses the board, `clamped` reads
-    the exponent as that of the last plane."""
+    """The treatment of exponents above that of the last one-hot plane: `refused` refuses the board, `clamped`
+    reads them as the exponent of the last plane."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -68,7 +68,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise ValueError(f"layout must be one of {allowed} for {self.kind}, got {self.layout!r}")
         if one_hot != (self.planes is not None):
             raise ValueError(
-                "one_hot needs planes" if one_hot else f"planes are for one_hot, not {self.kind}"
+                "one_hot needs planes" if one_hot else f"planes apply only to one_hot, not to {self.kind}"
             )
         if self.planes is not None and not 2 <= self.planes <= 256:
             raise ValueError(f"planes must be 2 to 256, got {self.planes}")
@@ -79,7 +79,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.kind.startswith("log2") and not self.type.startswith("float"):
             raise ValueError(f"{self.kind} needs a float type, got {self.type}")
         if self.above != "refused" and not one_hot:
-            raise ValueError(f"above is for one_hot, not {self.kind}")
+            raise ValueError(f"above applies only to one_hot, not to {self.kind}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def by_plane(self) -> bool:
-        """Whether the input has one plane after another, and not one cell after another."""
+        """Whether the input is ordered by planes, and not by cells."""
         return self.layout in ("channels_first", "flat_planes")
 
     @property
@@ -123,7 +123,8 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Number of game points that an output of 1 means. `afterstate_value` needs it, because the reward of the
     move is added. For other kinds it changes no move."""
     value: str | None = None
-    """Name of a second output, with the value of the board; None if there is none."""
+    """Name of the value head's output, which has one number for each board; None if there is no value
+    head."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -160,8 +161,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reads: Reads
     answers: Answers
     largest_exponent: int
-    """Largest exponent that the network reads. Larger exponents are read as this one, and a game ends when a
-    move makes one."""
+    """Largest exponent that the network reads. Larger exponents are read as this one. A game ends when a move
+    makes a larger exponent."""
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -194,7 +195,7 @@ def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
 
 
 def numbers(reads: Reads, exponents: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the numbers `[...]` that encode `exponents` `[...]`, for every kind except `one_hot`."""
+    """Return the numbers `[...]` that encode `exponents` `[...]`, for kinds other than `one_hot`."""
     values = exponents.astype(np.float64)
     if reads.kind in ("tiles", "log2_plus_1"):
         values = np.where(exponents > 0, 2.0**values, 0)

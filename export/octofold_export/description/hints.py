@@ -1,4 +1,6 @@
-"""The user's part of a network's description, from flags or a TOML file.
+"""The fields of a network's description that the user gives, by flags or in a TOML file.
+
+An example of the file:
 
     largest_exponent = 15
 
@@ -83,30 +85,32 @@ def read_hints(file: Path) -> Hints:
 
 
 def hints_from_flags(flags: dict[str, Any]) -> Hints:
-    """Make hints from the values of flags, whose keys are paths of fields such as `reads.kind`."""
+    """Make hints from the values of flags; the keys are paths of fields, such as `reads.kind`."""
     nested: dict[str, Any] = {"reads": {}, "answers": {}}
     for path, value in flags.items():
-        room, _, field = path.rpartition(".")
-        (nested[room] if room else nested)[field] = value
+        part, _, field = path.rpartition(".")
+        (nested[part] if part else nested)[field] = value
     return _convert(nested)
 
 
-def merged(above: Hints, below: Hints) -> Hints:
-    """Merge two sets of hints; fields that `above` gives take precedence."""
+def merged(first: Hints, second: Hints) -> Hints:
+    """Merge two sets of hints; a field that both give is taken from `first`."""
     return Hints(
-        reads=_merge(above.reads, below.reads),
-        answers=_merge(above.answers, below.answers),
-        largest_exponent=below.largest_exponent if above.largest_exponent is None else above.largest_exponent,
+        reads=_merge(first.reads, second.reads),
+        answers=_merge(first.answers, second.answers),
+        largest_exponent=second.largest_exponent
+        if first.largest_exponent is None
+        else first.largest_exponent,
     )
 
 
 def given_fields(hints: msgspec.Struct) -> dict[str, Any]:
-    """Return the fields that are given, by name."""
+    """Return the fields of hints that the user gives, by name."""
     return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
 
 
-def _merge(above: _S, below: _S) -> _S:
-    return msgspec.structs.replace(below, **given_fields(above))
+def _merge(first: _S, second: _S) -> _S:
+    return msgspec.structs.replace(second, **given_fields(first))
 
 
 def _convert(content: dict[str, Any], file: str = "") -> Hints:

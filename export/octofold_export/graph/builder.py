@@ -16,8 +16,8 @@ from onnx import compose, helper, numpy_helper
 from octofold_export.errors import ExportError
 
 OPSET = 18
-"""ONNX opset of folded graphs, which onnxruntime 1.14 and later can read. A newer opset is used only if a
-network's body needs it, because onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
+"""ONNX opset of folded graphs, which onnxruntime 1.14 and later can read. A graph has a newer opset only if
+the network's body needs it, because onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
 IR_VERSION = 8
 
 
@@ -28,7 +28,7 @@ class GraphBuilder:
     """
 
     def __init__(self, constants: Iterable[onnx.TensorProto] = ()) -> None:
-        """Start with the `constants` of another graph; new constants get a prefix so that names differ."""
+        """Start with the `constants` of another graph; the names of new constants get a prefix."""
         self._nodes: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in constants}
         self._own = "own/" if self._constants else ""
@@ -57,7 +57,7 @@ class GraphBuilder:
     def scope(self, name: str) -> Iterator[None]:
         """Add the prefix `name/` to the names of nodes and of new constants.
 
-        A constant that exists without the prefix is used again.
+        If an equal constant exists without the prefix, it is used instead.
         """
         self._scope = f"{name}/"
         try:
@@ -66,7 +66,7 @@ class GraphBuilder:
             self._scope = ""
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
-        """Refer to a vector in the external file `tensor_file(name)`, for vectors too large for the model.
+        """Add a vector whose values are in the external file `tensor_file(name)`, because it is large.
 
         The model contains the digest of the vector, so that two models with different values differ.
         """
@@ -89,7 +89,7 @@ class GraphBuilder:
         return self.constant(f"ints_{'_'.join(map(str, values))}", np.array(values, np.int64))
 
     def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """Append a node with one output, and name the node after it."""
+        """Append a node with one output; the node has the name of its output."""
         output = self._scope + output
         self._claim(output)
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))

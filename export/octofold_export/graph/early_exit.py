@@ -1,7 +1,8 @@
-"""Makes the graph for moves alone, whose only output is `move`, computed with less arithmetic.
+"""Makes the graph for moves alone: its only output is `move`, which takes less arithmetic.
 
-It plays like the full graph without the nodes of other outputs. If eight views vote, five equal votes decide.
-Therefore the graph runs five views of every board, and the other three views only of undecided boards:
+The graph plays like the full graph, and lacks the nodes of other outputs. If eight views vote, five equal
+votes decide. Therefore the graph runs five views of every board, and the other three views only of undecided
+boards:
 
     boards --5 views--> scores --all votes equal?--> move
                           `--undecided--3 views--> scores --decision--> move

@@ -1,4 +1,4 @@
-"""The evaluator of any described network: it encodes views as the network's input, and runs its body.
+"""Encodes the views of boards as a network's input, and runs the network's body on them.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
                                                               `---> value head --> VIEW_VALUES [N * V]
@@ -22,15 +22,14 @@ from octofold_export.graph.builder import GraphBuilder
 VIEW_VALUES = "view_values"
 """Name of the tensor `[N * V] float32` with the value head's answer for each view."""
 EXPONENT_CODES = 256
-"""Number of codes in the table of an encoding: one for each uint8, so that no cell is outside of the
-table."""
+"""Number of rows in the table of an encoding: one for each uint8 value, so that every cell has a row."""
 
 
 def encode_cells(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
     """Encode exponents `[M, 16] int32`, whose cells are in the network's order, as its input.
 
-    Exponents above `largest_exponent` count as `largest_exponent`. One Gather from a table of 256 codes
-    encodes the cells, for every kind of input.
+    Exponents above `largest_exponent` count as `largest_exponent`. For every kind of input, one Gather from a
+    table of 256 rows encodes the cells.
     """
     exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)
     if reads.planes is None:
@@ -49,9 +48,21 @@ def encode_cells(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent
     return graph.add("Reshape", [encoded, graph.integers(-1, *reads.shape)], "network_input")
 
 
+def gather_views(graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+    """Return the views of boards as a batch: exponents `[N * V, 16]` for `cells` `[N, P]`.
+
+    `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells.
+    """
+    if np.array_equal(views, np.arange(16)[None]):
+        return cells
+    index = graph.constant("view_cells", views.astype(np.int64))
+    by_view = graph.add("Gather", [cells, index], "views_of_cells", axis=1)  # [N, V, 16]
+    return graph.add("Reshape", [by_view, graph.integers(-1, 16)], "view_rows")
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedBody:
-    """A network as a `heads.GraphEvaluator`: its body with the encoding of `description`."""
+    """A `heads.GraphEvaluator` that runs a network's body on boards encoded as in `description`."""
 
     body: onnx.ModelProto
     description: Description
@@ -59,12 +70,7 @@ class EncodedBody:
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """Evaluate exponents `[N, P] int32`; returns `[N * V, 1, numbers]`, as in `heads.GraphEvaluator`."""
         reads, answers = self.description.reads, self.description.answers
-        seen = views[:, COLUMNS_FIRST] if reads.cells == "columns" else views
-        rows = cells
-        if not np.array_equal(seen, np.arange(16)[None]):
-            index = graph.constant("view_cells", seen.astype(np.int64))
-            by_view = graph.add("Gather", [cells, index], "views_of_cells", axis=1)  # [N, V, 16]
-            rows = graph.add("Reshape", [by_view, graph.integers(-1, 16)], "view_rows")
+        rows = gather_views(graph, cells, views[:, COLUMNS_FIRST] if reads.cells == "columns" else views)
         encoded = encode_cells(graph, rows, reads, self.description.largest_exponent)
         answer, *value = graph.graft(self.body, encoded, "body")
         if value:

@@ -1,11 +1,11 @@
-"""Assembles the pieces into one ONNX graph from raw boards to legal moves.
+"""Assembles the folded graph: one ONNX graph from raw boards to legal moves.
 
     boards [N, 16] --cast--> cells --head--> scores [N, V, 4] --mask--> --merge--> --decide--> move [N]
                                `--------------legality--> legal [N, 4] ---^
 
-The head turns the network's outputs on V views of a board into a score of each move. The merge combines the
-views. The decision counts their votes and breaks ties. All networks, rules and precisions share this
-assembly.
+The head turns the network's outputs for V views of a board into a score of each move on each view. The mask
+lowers the scores of illegal moves. The merge combines the views. The decision counts their votes and breaks
+ties. All networks, rules and precisions share this assembly.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def value_info(tensor: contract.Tensor, symmetries: int) -> onnx.ValueInfoProto:
 def legality(graph: GraphBuilder, cells: str) -> str:
     """Compute `legal` `[N, 4] bool` for `[N, 16] int32` exponents.
 
-    A move is legal if and only if the next cell of some tile is empty or contains an equal tile.
+    A move is legal if and only if some tile has, in the direction of the move, a next cell that is empty or
+    contains an equal tile.
     """
     targets, sources = _steps()
     into = graph.add("Gather", [cells, graph.constant("step_targets", targets)], "into", axis=1)
@@ -82,7 +83,10 @@ def legality(graph: GraphBuilder, cells: str) -> str:
 
 
 def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the cells that tiles move into and the cells that they move from, by move: `[4, 12]` each."""
+    """Return the twelve pairs of neighboring cells for each move, with the cells `[4, 12]` that tiles enter.
+
+    The second result has the cells `[4, 12]` that the tiles leave.
+    """
     board = np.arange(16).reshape(4, 4)
     up, left = (board[:-1].ravel(), board[1:].ravel()), (board[:, :-1].ravel(), board[:, 1:].ravel())
     pairs = np.array([up, left[::-1], up[::-1], left], np.int64)  # up, right, down, left
@@ -97,10 +101,12 @@ def mask_illegal(graph: GraphBuilder, scores: str, legal: str) -> str:
 
 
 def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, rule: Rule) -> str:
-    """Add the outputs for masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
+    """Add the graph's outputs; return the output with the moves `[N] int8`.
 
-    Returns the move `[N] int8`. Rule `vote` plays the move with the most votes, and breaks ties by worth.
-    Rule `mean` plays the move with the largest worth.
+    `scores` are the masked scores `[N, V, 4]`, `merged` is their combination, and `legal` is `[N, 4]`. Rule
+    `vote` plays the move with the most votes, and breaks ties by the merged score. Rule `mean` plays the move
+    with the largest merged score.
+
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
@@ -111,13 +117,13 @@ def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, r
     votes = _count_votes(graph, scores, zero_if_illegal)
     graph.add("Cast", [votes], VOTES.name, to=TensorProto.UINT8)
 
-    worth = merged.worth
+    best_scores = merged.scores
     if rule == "vote":
         most = graph.add("ReduceMax", [votes, graph.integers(1)], "most_votes", keepdims=1)
         leads = graph.add("Equal", [votes, most], "leads")
         loser = graph.constant("loser", np.array(-np.inf, np.float32))
-        worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
-    best = _choose_by_worth(graph, worth, merged)
+        best_scores = graph.add("Where", [leads, best_scores, loser], "leaders_worth")
+    best = _choose_best(graph, best_scores, merged)
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")
@@ -125,7 +131,7 @@ def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, r
 
 
 def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
-    """Count the views that vote for each move, `[N, 4] float32`: each view votes for its best legal move."""
+    """Count the votes `[N, 4] float32` for each move: each view votes for its best legal move."""
     favorite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
     moves = graph.constant("moves", np.arange(4))
     ballots = graph.add("Equal", [favorite, moves], "ballots")
@@ -134,19 +140,19 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
     return graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
 
 
-def _choose_by_worth(graph: GraphBuilder, worth: str, merged: MergedScores) -> str:
-    """Choose the move `[N]` with the largest worth `[N, 4]`, and break ties by a fixed order of moves.
+def _choose_best(graph: GraphBuilder, scores: str, merged: MergedScores) -> str:
+    """Choose the move `[N]` with the largest of the `scores` `[N, 4]`, and break ties by a fixed order.
 
-    Moves whose worth is at most `merged.tie` below the largest count as equal. The first of them in the order
-    up, right, down, left wins.
+    Moves whose score is at most `merged.tie` below the largest score count as equal. The first of them in the
+    order up, right, down, left wins.
     """
-    largest = graph.add("ReduceMax", [worth, graph.integers(1)], "largest_worth", keepdims=1)
+    largest = graph.add("ReduceMax", [scores, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))
     if merged.tie_of_best is not None:
         share = graph.constant("tie_of_best", np.array(merged.tie_of_best, np.float32))
         best = graph.add("Mul", [graph.add("Abs", [largest], "size_of_best"), share], "tie_of_this_best")
         tie = graph.add("Min", [tie, best], "smaller_tie")
-    worse = graph.add("Greater", [largest, graph.add("Add", [worth, tie], "worth_at_most")], "worse")
+    worse = graph.add("Greater", [largest, graph.add("Add", [scores, tie], "worth_at_most")], "worse")
     no, yes = (graph.constant(name, np.array(name == "yes", np.float32)) for name in ("no", "yes"))
     as_good = graph.add("Where", [worse, no, yes], "as_good")
     return graph.add("ArgMax", [as_good], "best", axis=1, keepdims=0)

@@ -1,7 +1,7 @@
-"""The head of a folded graph: it computes the score of every move of a board on each view.
+"""The head of a folded graph: it computes the score of each move on each view, and merges the views.
 
-A head runs the network on the views of a board or of its afterstates, and arranges the numbers by the moves
-of the board. It also merges the views, and turns scores into probabilities.
+A head runs the network on the views of a board or of its afterstates. It puts the network's numbers in the
+order of the moves of the board, and turns scores into probabilities.
 """
 
 from __future__ import annotations
@@ -21,43 +21,46 @@ from octofold_export.description.description import Description
 from octofold_export.graph.builder import GraphBuilder
 
 SMALLEST_PROBABILITY = 1e-12
-"""Minimum of a network's probabilities, so that each has a logarithm."""
+"""Minimum to which a network's probabilities are raised, so that each has a logarithm."""
 
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
-"""The cells `[4, 4, 4]` of four lines for each move (up, right, down, left). A line starts at the edge that
-its tiles slide to."""
+"""The four cells of each line, for four lines and four moves: `[4, 4, 4]`. The moves are up, right, down,
+left. A line starts at the edge that its tiles slide to."""
 _LEFT = 3
 
 
 class Spread(NamedTuple):
-    """The typical distance between a network's answers for the moves of a board.
+    """The typical difference between the scores that a network gives the moves of a board.
 
-    It differs between networks by orders of magnitude: from game points to rewards divided by thousands.
+    It differs between networks by orders of magnitude: some give game points, others points divided by
+    thousands.
+
     """
 
     temperature: float
-    """The difference in score that makes a move e times as probable; 1 for a policy."""
+    """The difference in score that makes a move e = 2.718 times as probable; 1 for a policy."""
     tie: float
-    """The difference in worth up to which two moves count as equal: a few rounding errors. Without it,
-    rounding errors would decide between moves of equal worth, as on a symmetric board, and these errors
-    depend on the other boards in the batch."""
+    """The difference in score up to which two moves count as equal: a few rounding errors. Without it,
+    rounding errors would decide between equal moves, as on a symmetric board, and these errors depend on the
+    other boards in the batch."""
 
 
 TIE_OF_BEST = 2.0**-16
-"""Maximum tie of action values, as a share of the best legal value. Values may differ by orders of magnitude
-between boards: for example, a softmax that prefers an illegal move gives tiny values to the legal ones."""
+"""Maximum of `tie` for action values, as a share of the best legal value. Values may differ by orders of
+magnitude between boards: for example, a softmax that prefers an illegal move gives tiny values to the legal
+ones."""
 PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
-"""Spread of a policy's probabilities, used if it was not measured."""
+"""The usual spread of a policy's probabilities."""
 POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
-"""Spread of values in points, used if it was not measured."""
+"""The usual spread of values in points."""
 
 
 class GraphEvaluator(Protocol):
-    """The part of a graph that computes numbers for positions: a network with the encoding of its input."""
+    """The part of a graph that runs a network: it encodes the network's input and computes its output."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Add the nodes that evaluate exponents `[N, P] int32`; returns `[N * V, 1, outputs] float32`.
+        """Add the nodes that evaluate exponents `[N, P] int32`; return `[N * V, 1, outputs] float32`.
 
         `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells.
         """
@@ -65,16 +68,16 @@ class GraphEvaluator(Protocol):
 
 
 class MergedScores(NamedTuple):
-    """The scores of all views combined; the fields of type `str` are names of tensors."""
+    """The combined scores of all views; fields of type `str` are names of tensors."""
 
     probabilities: str
-    """The probabilities `[N, 4]` of the moves; their sum is 1."""
-    worth: str
-    """The worth `[N, 4]` of the moves over all views; more is better."""
+    """The probabilities `[N, 4]` of the moves of a board; their sum is 1."""
+    scores: str
+    """The merged scores `[N, 4]` of the moves; larger is better."""
     tie: float
-    """The difference in worth up to which two moves count as equal: `Spread.tie`."""
+    """The difference in merged score up to which two moves count as equal: `Spread.tie`."""
     tie_of_best: float | None
-    """Maximum of `tie` as a share of the best move's worth; None for no maximum."""
+    """Maximum of `tie` as a share of the best merged score; None for no maximum."""
     views: str | None
     """The probabilities `[N, V, 4]` of each view; None unless requested."""
 
@@ -83,11 +86,11 @@ class MergedScores(NamedTuple):
 class Head:
     """The part of a graph between the cells of a board and the decision.
 
-    A policy gives logits or probabilities of four actions. The worth of a move is then the mean of its
-    softmax over the views, which is also its probability. Otherwise the score of a move is its action value,
-    or its reward plus the value of its afterstate. Its worth is the mean score over the views, and the
-    probabilities are the softmax of the worth divided by the temperature. A move that makes a tile above the
-    largest exponent ends the game, so its score is its reward alone.
+    A policy gives logits or probabilities of four actions. The merged score of a move is then the mean of its
+    softmax over the views, which is also its probability. For other networks, the score of a move is its
+    action value, or its reward plus the value of its afterstate. Its merged score is the mean over the views,
+    and the probabilities are the softmax of the merged scores divided by the temperature. A move that makes a
+    tile above the largest exponent ends the game, so its score is its reward alone.
     """
 
     description: Description
@@ -97,8 +100,8 @@ class Head:
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores `[N, V, 4] float32` on each view for exponents `[N, 16] int32`.
 
-        The last axis has the moves of the board itself, also for turned views. The scores of illegal moves
-        are arbitrary. `views` are symmetries, as in `VIEWS`.
+        The scores are in the order of the moves of the board, also on turned views. Those of illegal moves
+        are arbitrary. `views` are numbers of symmetries, as in `VIEWS`.
         """
         kind = self.description.answers.kind
         if kind == "afterstate_value":
@@ -110,7 +113,7 @@ class Head:
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge_views(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> MergedScores:
-        """Merge masked scores `[N, V, 4]` over the views, with -1e30 for illegal moves."""
+        """Merge scores `[N, V, 4]` over the views; those of illegal moves must be -1e30."""
         kind = self.description.answers.kind
         if kind.startswith("policy"):
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
@@ -130,7 +133,7 @@ class Head:
         )
 
     def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """Return the network's four numbers on each view `[N, V, 4]`, ordered by the moves of the board."""
+        """Return the numbers `[N, V, 4]` of each view, in the order of the moves of the board."""
         answers = self.evaluator.evaluate(graph, cells, CELLS[list(views)])
         by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
         # [V, 4]: the position of each move's number among the outputs of a view
@@ -155,19 +158,19 @@ class Head:
 
 
 def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
-    """Make the head of the network in `evaluator`; `spread` is None if it was not measured."""
+    """Make the head of the network in `evaluator`; if `spread` is None, it has the usual spread."""
     is_policy = description.answers.kind.startswith("policy")
     return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)
 class Slides:
-    """The results of the four moves of N boards; the fields of type `str` are names of tensors."""
+    """The results of the four moves of N boards; fields of type `str` are names of tensors."""
 
     cells: str
-    """Exponents `[N, 64] int32` of the four afterstates, limited to the largest exponent."""
+    """The exponents `[N, 64] int32` of the four afterstates, limited to the largest exponent."""
     places: NDArray[np.intp]
-    """Indices `[4, 16]` into the 64 exponents, for each move and each cell of its afterstate."""
+    """The indices `[4, 16]` among the 64 exponents, for each move and each cell of its afterstate."""
     rewards: str
     """The rewards `[N, 4] float32` of the moves."""
     outgrown: str
@@ -177,9 +180,9 @@ class Slides:
 def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
     """Slide boards `[N, 16] int32` in four directions, with one table lookup for each line.
 
-    A move slides four lines of four cells towards their first cell. Exponents of 0 to `largest` give
-    (largest + 1)**4 different lines, and the table has the results of `octofold_game.rules` for all of them.
-    Exponents above `largest` count as `largest`.
+    A move slides four lines of four cells towards their first cell. The table has the results of
+    `octofold_game.rules` for all lines of exponents from 0 to `largest`. Exponents above `largest` count as
+    `largest`.
     """
     slid, rewards, outgrown = _line_tables(largest)
     limit = graph.constant("largest_exponent", np.array(largest, np.int32))
@@ -207,7 +210,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
     """Return, for each line, the line after sliding, the reward, and whether it makes a tile above `largest`.
 
-    The index of a line is the number whose digits are its cells, lowest first.
+    The index of a line is a number in base `largest + 1`, whose digits are the cells, lowest first.
     """
     powers = (largest + 1) ** np.arange(4)
     boards = np.zeros(((largest + 1) ** 4, 16), np.uint8)

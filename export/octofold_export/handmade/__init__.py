@@ -1,1 +1,1 @@
-"""The fast forms of our own kinds of network, built node by node."""
+"""Fast graphs of the kinds of network that Octofold trains, built node by node."""

@@ -1,4 +1,4 @@
-"""Encodes the input of a network's first layer: single cells, or sums over patterns of four cells."""
+"""Encodes boards as the input of a network's first layer: single cells, or sums over patterns of cells."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Encoder(Protocol):
         """Encode exponents `[N, P] int32` as `[N, Q, inputs]`, in the type of the first layer.
 
         `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells. The
-        second result `[V, places]` gives, for each place of a view, the index of one of the Q encoded places.
-        Exponents above the largest count as the largest.
+        first result has an entry for each place: a cell, or a pattern at one position. The second result
+        `[V, places]` gives, for each place of a view, the index of one of the Q entries. Exponents above the
+        largest count as the largest.
         """
         ...
 
@@ -57,7 +58,7 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """Features of patterns: at each place, the ReLU of the sum of the entries of all pairs of cells."""
+    """The features of patterns. At each place, they are the ReLU of the sum of all pairs' table entries."""
 
     exponents: int
     patterns: tuple[Pattern, ...]
@@ -69,7 +70,7 @@ class PatternSums:
         exponents = graph.constant("exponents", np.array(self.exponents, np.int32))
 
         def features(pattern: Pattern, seen: Places) -> str:
-            # The row of a pair's table is the number whose digits are its two exponents.
+            # The row in a pair's table is a number whose two digits are the exponents of the pair.
             first, second = (
                 _cells(graph, known, f"{pattern.name}_{which}", seen[:, pattern.pairs[:, number]])
                 for number, which in enumerate(("first", "second"))
@@ -91,7 +92,7 @@ class PatternSums:
 
 
 Encoding = OneHotCells | PatternSums
-"""The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
+"""The input encoding of a trained network; `exponents` is one more than the largest exponent of a cell."""
 
 
 def limit_exponents(graph: GraphBuilder, cells: str, exponents: int) -> str:
@@ -110,7 +111,9 @@ def _join(
 ) -> tuple[str, Places]:
     """Compute the features of each pattern once for all views that contain the same cells.
 
-    Returns the features, and the indices among them for each view.
+    Returns:
+        The features, and the indices `[V, places]` of the features of each view.
+
     """
     parts, places, before = [], [], 0
     for pattern in patterns:

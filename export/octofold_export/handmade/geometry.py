@@ -1,10 +1,10 @@
-"""The geometry of layers: the inputs that each cell reads, and the weights for them.
+"""The geometry of layers: which inputs each cell reads, and with which weights.
 
 Between layers, the cells of a board lie along one axis; the place of a cell is its index on this axis. A 2x2
 convolution with zeros to the right and below splits into four matrix products. On a 4x4 board, nine cells
-have four taps on the board, the right column and the bottom row have two, and the corner has one. Leaving out
-the other taps saves the padding and 15/64 of the work. A convolution without padding is only the first of
-these products. A dense layer is one product over all places.
+have four taps on the board, three cells each in the right column and the bottom row have two, and the corner
+has one. Leaving out the other taps saves the padding and 15/64 of the work. A convolution without padding is
+only the first of these products. A dense layer is one product over all places.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Cells of a layer that read their inputs with the same taps: `first_tap` and those after it."""
+    """Cells of a layer that use the same taps of the kernel: consecutive taps that begin with `first_tap`."""
 
     name: str
     sources: NDArray[np.int64]
-    """The place that each tap of each cell reads, `[cells, taps]`."""
+    """The places `[cells, taps]` that the taps of each cell read."""
     first_tap: int = 0
 
     @property
@@ -56,7 +56,7 @@ class LayerShape:
     inputs: int
     """Number of channels at each place that a cell reads."""
     outputs: int
-    """Number of channels that each cell gets."""
+    """Number of channels of each output cell."""
 
 
 def board_places() -> Places:

@@ -1,10 +1,11 @@
-"""The layers of our own kinds of network as matrix products over all views at once, in float32 and float16.
+"""The layers of hand-made graphs: matrix products over all views at once, in float32 and float16.
 
     cells [N, P] --encoder--> [N, Q, E] --layers--> [N * V, 1, outputs]
 
 The views of a board are part of the batch, so every layer is a few large matrix products. A layer defines the
-arithmetic of its products; `network` arranges the cells. Float32 is the reference for other precisions. In
-float16, the output layer still computes in float32, because the choice of a move depends most on it.
+arithmetic of its products; `add_layers` gathers the cells that they read. Float32 is the reference for other
+precisions. In float16, the output layer still computes in float32, because the choice of a move depends most
+on it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ class FoldedLayer(Protocol):
         ...
 
 
-def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]) -> str:
-    """Add the layers after the encoded boards `[N, P, E]`; returns the outputs `[N * V, 1, outputs]`.
+def add_layers(
+    graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]
+) -> str:
+    """Add the layers after the encoded boards `[N, P, E]`; return the outputs `[N * V, 1, outputs]`.
 
     Row v of `views` `[V, places]` gives the indices of the places of view v in `encoded`. So a board is
     encoded once, and the first layer reads the places of every view from it.
@@ -50,7 +53,7 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
         for region in shape.regions:
             name = f"{shape.name}_{region.name}"
             rows = activations
-            if not np.array_equal(region.sources.ravel(), places):  # otherwise it reads all in order
+            if not np.array_equal(region.sources.ravel(), places):  # it does not read all places in order
                 index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
                 rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
             width = graph.integers(-1, region.taps * shape.inputs)
@@ -70,12 +73,12 @@ class FoldedNetwork:
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]
-    """The layers; the last one returns float32."""
+    """The layers in order; the last one returns float32."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """Add the nodes of the network, as in `GraphEvaluator.evaluate`."""
         encoded, places = self.encoder.encode(graph, cells, views)
-        return network(graph, encoded, self.layers, places)
+        return add_layers(graph, encoded, self.layers, places)
 
 
 @dataclass(frozen=True)

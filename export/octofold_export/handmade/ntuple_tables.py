@@ -1,6 +1,6 @@
 """An n-tuple network as the evaluator of a folded graph. Its tables are in the graph or in a file beside it.
 
-The value of each view is eight times the sum of its entries in the tables of its stage. The mean over the
+The value of a view is eight times the sum of its table entries in the stage of the view. The mean over the
 eight views is therefore the network's value, which is the sum over all views.
 """
 
@@ -22,10 +22,13 @@ TENSOR = "tables"
 
 @dataclass(frozen=True)
 class FullTablesEvaluator:
-    """Implements `heads.GraphEvaluator` with tables `values` `[S * T * 16**L]`, one after another.
+    """A `heads.GraphEvaluator` with all tables in an external file.
 
-    They are for S stages and T tuples of L cells. `stages` are the S - 1 exponents that begin the later
-    stages, as in `octofold_players.ntuple.network.NTupleNetwork`.
+    `values` `[S * T * 16**L]` are the tables one after another, for S stages and T tuples of L cells.
+    `stages` are the S - 1 exponents that begin the later stages, as in
+        `octofold_players.ntuple.network.NTupleNetwork`.
+
+
     """
 
     tuples: Sequence[Sequence[int]]
@@ -41,7 +44,7 @@ class FullTablesEvaluator:
 
 @dataclass(frozen=True)
 class CompactTablesEvaluator:
-    """Implements `heads.GraphEvaluator` with tables of `octofold_players.ntuple.compact_tables`.
+    """A `heads.GraphEvaluator` with compact tables in the graph (`octofold_players.ntuple.compact_tables`).
 
     The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so
     onnxruntime runs them once when it loads the graph. Each entry then costs one lookup in a plain table. A
@@ -58,7 +61,7 @@ class CompactTablesEvaluator:
         return _view_values(graph, graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT))
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
-        """Return all entries, `[entries] float16`; they do not depend on the boards."""
+        """Return the entries of all tables, `[entries] float16`; they do not depend on the boards."""
         values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
         nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
         ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
@@ -76,7 +79,7 @@ class CompactTablesEvaluator:
         return graph.add("Cast", [codebook], "half_codebook", to=TensorProto.FLOAT16)
 
     def _codes(self, graph: GraphBuilder) -> str:
-        """Add the codes of the kept entries to the graph: `[kept] int32`."""
+        """Return the codes `[kept] int32` of the kept entries."""
         lower = graph.constant("lower_codes", self.tables.lower_codes)
         low = graph.add("Cast", [lower], "low_parts", to=TensorProto.INT32)
         upper = graph.constant("upper_codes", self.tables.upper_codes)
@@ -93,11 +96,11 @@ def _entries(
     stages: Sequence[int],
     size: int,
 ) -> str:
-    """Return the entry of tables of `size` that each tuple reads on each view: `[N, V, T] int32`.
+    """Return the index `[N, V, T] int32` of the entry that each tuple reads on each view.
 
-    The index of an entry is the number whose digits are its cells, lowest first. One product gives the
-    indices of all tuples on all views. Below 2**24, a product in float32 is exact, and much faster than one
-    in integers.
+    The tables have `size` entries together. Within a table, the index of an entry is a hexadecimal number
+    whose digits are the exponents of its cells, lowest first. One product gives the indices of all tuples on
+    all views. Below 2**24, a product in float32 is exact, and much faster than one in integers.
     """
     tuples = np.array(cells_of_tuples)
     number, length = tuples.shape
@@ -131,7 +134,10 @@ def _view_values(graph: GraphBuilder, found: str) -> str:
 def _stage_starts(
     graph: GraphBuilder, cells: str, views: NDArray[np.intp], stages: Sequence[int], stage_size: int
 ) -> str:
-    """Add the first entry of each view's stage, `[N, V, 1] int32`, computed once for each position."""
+    """Return the index `[N, V, 1] int32` of the first entry of each view's stage.
+
+    The stage is computed once for all views of a position.
+    """
     positions, shown = np.unique(np.sort(views, axis=1), axis=0, return_inverse=True)  # [P, 16], [V]
     places = graph.constant("position_places", positions)
     boards = graph.add("Gather", [cells, places], "position_cells", axis=1)
@@ -162,7 +168,7 @@ def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
 
 
 def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
-    """Add for each set bit the number of set bits up to it, and 0 for other bits: `[8 * M] int32`."""
+    """Return, for each set bit, the number of set bits up to it, and 0 for other bits: `[8 * M] int32`."""
     bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
     axis = graph.constant("first_axis", np.array(0, np.int32))
     counts = graph.add("CumSum", [bits, axis], f"{name}_counts")

@@ -1,4 +1,4 @@
-"""The weights of a trained network as plain matrices, in the order in which the folded graph uses them.
+"""The weights of a trained network as arrays, in the order in which a hand-made graph uses them.
 
 Only this module reads the torch modules of our networks. All later steps use arrays.
 """
@@ -48,7 +48,7 @@ class FoldableNetwork:
 
 
 def has_handmade_form(network: nn.Module) -> bool:
-    """Return whether `weights_of` supports the class of `network`."""
+    """Return whether there is a hand-made graph for the class of `network`."""
     return isinstance(network, CNN | PairNetwork)
 
 
@@ -83,7 +83,7 @@ def _patterns(network: PairNetwork) -> Iterable[Pattern]:
 
 
 def _convolutions(modules: Iterable[nn.Module]) -> tuple[list[Layer], Places]:
-    """Return the layers in order, and the places of the last layer's outputs."""
+    """Return the layers in order, and the places of the outputs of the last layer."""
     places, layers = board_places(), []
     for depth, module in enumerate(modules):
         regions, places = convolution(places)

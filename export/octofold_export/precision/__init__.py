@@ -1,1 +1,1 @@
-"""Converts weights and activations of networks to 8 bits and to float16."""
+"""Converts networks to 8 bits and to float16."""

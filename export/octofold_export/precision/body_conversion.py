@@ -1,4 +1,4 @@
-"""Converts any body to 8 bits for CPUs, and to float16 for GPUs.
+"""Converts the body of any network to 8 bits for CPUs, and to float16 for GPUs.
 
 The 8-bit form is made by onnxruntime's static quantization, calibrated on the calibration boards. Activations
 are unsigned bytes, and weights are signed bytes with a scale for each output channel. Several choices of
@@ -35,7 +35,7 @@ from octofold_export.quiet import quiet
 _LARGEST = float(np.finfo(np.float16).max)
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _QUANTIZABLE = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
-"""Products and the operators that can also compute with bytes between quantized products."""
+"""Operators to quantize: products, and operators that can compute with bytes between them."""
 _BATCH = 64
 
 
@@ -53,7 +53,7 @@ _CHOICES = (
 
 
 class _Inputs(CalibrationDataReader):  # type: ignore[misc]
-    """Calibration batches of one size, because onnxruntime concatenates the activations of all batches."""
+    """Calibration batches of equal size, because onnxruntime concatenates the activations of all batches."""
 
     def __init__(self, name: str, inputs: NDArray[Any]) -> None:
         size = min(_BATCH, len(inputs))
@@ -65,10 +65,10 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
 
 
 def int8_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
-    """Yield 8-bit forms of `body`, calibrated on `inputs`: encoded views of the calibration boards.
+    """Yield 8-bit forms of `body`, calibrated on `inputs`, which are encoded views of boards.
 
     Raises:
-        ExportError: no matrix product or convolution comes before the last one.
+        ExportError: the network has no hidden matrix product or convolution.
     """
     products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
     if len(products) <= len(body.graph.output):

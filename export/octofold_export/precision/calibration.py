@@ -1,15 +1,16 @@
 """Chooses the integers of the 8-bit form from the network's activations on the calibration boards.
 
-The calibration goes layer by layer, on the rounded outputs of the layers before:
+The layers are calibrated in order, each on the rounded outputs of the previous layer:
 
 - Channels with very different ranges cannot share one scale well. Since ReLU(a x) = a ReLU(x) for a > 0, each
-  channel is divided by the root of its relative range, and the next layer's weights are multiplied by it. So
-  the network computes the same, but with more similar channels (after Nagel et al., "Data-Free Quantization
-  Through Weight Equalization and Bias Correction", ICCV 2019, but with measured ranges).
-- The scale of a layer's outputs ends at a high quantile instead of the maximum.
-- Weights are rounded so that a layer's sums change as little as possible, by least squares over its real
-  inputs. They are refitted to the rounded inputs. Then they are rounded one input at a time, and the error is
-  moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
+  channel is divided by the square root of its relative range, and the next layer's weights are multiplied by
+  the same number. The network then computes the same, with channels of more similar ranges (after Nagel et
+  al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019; here, the ranges
+  are measured).
+- The largest activation that a scale represents is a high quantile of the activations, not their maximum.
+- Weights are rounded so that a layer's sums change as little as possible on its real inputs (least squares).
+  First the weights are fitted to the rounded inputs. Then they are rounded one input at a time, and the error
+  is moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
   Pre-trained Transformers", ICLR 2023; the greedy form of Hassibi and Stork's optimal brain surgeon). The
   bias corrects the remaining mean error.
 - The first layer is a table, whose weights are not rounded.
@@ -37,7 +38,7 @@ from octofold_export.precision.int8_layers import (
 )
 
 CLIP_QUANTILES = (1.0, 0.999999)
-"""Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
+"""Quantiles of the activations to try as the largest activation that is represented; 1 is the maximum."""
 
 LARGEST_WEIGHT = 127
 _CONVOLUTION_DIVISOR = 2
@@ -47,8 +48,8 @@ _DAMPING = 0.1
 _BLOCK = 64
 """Number of inputs whose errors are moved to later inputs in one product."""
 _WIDTH = 32
-"""Multiple to which numbers of channels are padded. Products and copies of 224 channels are faster than of
-222."""
+"""Multiple to which numbers of channels are padded. Products and copies of 224 channels are faster than those
+of 222."""
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254
 """Number of fine steps in a coarse step. A rounding error of up to half a coarse step then fills
@@ -56,13 +57,13 @@ _FINE_STEPS = 254
 _SMALLEST_RANGE = 1e-3
 """Minimum range of a channel relative to the widest one, for channels that are never active."""
 _LARGEST_BIAS = 2.0**30
-"""Maximum bias as an integer. It leaves the other half of int32 to the products."""
+"""Maximum bias as an integer. The other half of the range of int32 is for the products."""
 
 
 def quantize_network(
     network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
 ) -> FoldedNetwork:
-    """Return the 8-bit form of `network` with the smallest `error`, of those for all clip quantiles.
+    """Return the 8-bit form of `network` with the smallest `error`; there is one form for each clip quantile.
 
     `views` `[N, 16]` are views of the calibration boards.
     """
@@ -72,7 +73,7 @@ def quantize_network(
 def calibration_views(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the views to calibrate on: half of `views` for convolutions, otherwise all.
 
-    In a convolution, each cell is a separate sample, so that half of the boards suffice.
+    In a convolution, each cell is a separate sample, so half of the boards suffice.
     """
     cells = [sum(region.cells for region in layer.shape.regions) for layer in network.hidden]
     return views[:: min([_CONVOLUTION_DIVISOR, *cells])]
@@ -83,42 +84,42 @@ def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile:
     network = widen(network, _WIDTH)
     first, layers = first_layer(network)
     exact = first.activations(views)  # [N, places, inputs] of the current layer
-    spread = _spread(exact)  # [inputs]: the divisors of the channels
-    scale = _output_scale(exact / spread, clip_quantile)
-    encoder = first.rounded(spread, scale)
-    rounded = _round(exact / spread, scale)
+    divisors = _channel_divisors(exact)  # [inputs]
+    scale = _output_scale(exact / divisors, clip_quantile)
+    encoder = first.rounded(divisors, scale)
+    rounded = _round(exact / divisors, scale)
     hidden = []
     for layer in layers:
         name, regions = layer.shape.name, layer.shape.regions
-        inputs = exact / spread
+        inputs = exact / divisors
         sums = multiply(exact, layer.weights, regions) + layer.bias
         exact = np.maximum(sums, 0)
-        next_spread = _spread(exact)
-        weights = layer.weights * spread[:, None] / next_spread
-        output_scale = _output_scale(exact / next_spread, clip_quantile)
+        next_divisors = _channel_divisors(exact)
+        weights = layer.weights * divisors[:, None] / next_divisors
+        output_scale = _output_scale(exact / next_divisors, clip_quantile)
 
         squares = gram(rounded, rounded, regions)
         change = gram(rounded, inputs - rounded, regions)
         flat = refit(weights.reshape(-1, layer.bias.size), squares, change)
-        weight_scales = _weight_scales(flat, layer.bias / next_spread, scale)
+        weight_scales = _weight_scales(flat, layer.bias / next_divisors, scale)
         integers = round_weights(flat, weight_scales, squares)
 
         sums_rounded = multiply(rounded, (integers * weight_scales).reshape(weights.shape), regions)
-        bias = _round_bias((sums / next_spread - sums_rounded).mean(axis=(0, 1)), scale * weight_scales)
+        bias = _round_bias((sums / next_divisors - sums_rounded).mean(axis=(0, 1)), scale * weight_scales)
         sums_rounded += bias * (scale * weight_scales)
         product = IntegerProduct(name, integers, weight_scales, bias, scale)
         hidden.append(QuantizedHidden(layer.shape, product, output_scale))
         rounded = _round(sums_rounded, output_scale)
-        spread, scale = next_spread, output_scale
-    output = _calibrate_output(network.output, exact, rounded, spread, scale)
+        divisors, scale = next_divisors, output_scale
+    output = _calibrate_output(network.output, exact, rounded, divisors, scale)
     return FoldedNetwork(encoder, (*hidden, output))
 
 
 def _calibrate_output(
-    layer: Layer, exact: Floats, rounded: Floats, spread: Floats, scale: np.float32
+    layer: Layer, exact: Floats, rounded: Floats, divisors: Floats, scale: np.float32
 ) -> QuantizedOutput:
     outputs = multiply(exact, layer.weights, layer.shape.regions) + layer.bias
-    weights = layer.weights * spread[:, None]  # [taps, inputs, outputs]
+    weights = layer.weights * divisors[:, None]  # [taps, inputs, outputs]
     coarse_scales = _weight_scales(weights.reshape(-1, layer.bias.size), layer.bias, scale)
     coarse = np.rint(weights / coarse_scales)
     fine_scales = coarse_scales / np.float32(_FINE_STEPS)
@@ -138,12 +139,12 @@ def _calibrate_output(
     return QuantizedOutput(layer.shape, product)
 
 
-def _spread(activations: Floats) -> Floats:
-    """Return the divisors `[channels]`: the root of each channel's range relative to the widest channel."""
+def _channel_divisors(activations: Floats) -> Floats:
+    """Return the square root `[channels]` of each channel's range relative to the widest range."""
     ranges = activations.max(axis=(0, 1))
     widest = ranges.max() or np.float32(1)
-    spread: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
-    return spread
+    divisors: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
+    return divisors
 
 
 def _output_scale(activations: Floats, clip_quantile: float) -> np.float32:
@@ -184,9 +185,11 @@ def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floa
 
 
 def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
-    """Return the mean products of `left` and `right` inputs: `[taps * inputs, taps * inputs]`.
+    """Return the mean products `[taps * inputs, taps * inputs]` of the inputs of all cells.
 
     `left` and `right` are `[N, places, inputs]`. Taps that a cell does not have count as zero.
+
+
     """
     channels = left.shape[2]
     size = channels * max(region.end_tap for region in regions)
@@ -203,7 +206,7 @@ def _rows(inputs: Floats, region: Region) -> Floats:
 
 
 def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64]) -> Floats:
-    """Fit weights `[inputs, outputs]` to rounded inputs, so that the sums stay those of the exact inputs.
+    """Fit weights `[inputs, outputs]` to rounded inputs, so that the sums stay close to the exact sums.
 
     `gram` is the mean of `rounded.T @ rounded`, and `change` the mean of `rounded.T @ (exact - rounded)`.
     """
@@ -214,21 +217,21 @@ def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64
 def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) -> NDArray[np.int8]:
     """Round weights to integers `[inputs, outputs]` in steps of `scales` `[outputs]`.
 
-    The sums over inputs with the Gram matrix `gram` change as little as possible.
+    The layer's sums change as little as possible for inputs with the Gram matrix `gram`.
     """
     remaining = weights.astype(np.float64)
     integers = np.zeros(weights.shape, np.int8)
     # Row i of this upper triangular factor says how the error of input i is best distributed over itself and
     # the later inputs.
-    spread = np.linalg.cholesky(np.linalg.inv(_damped(gram))).T
+    factor = np.linalg.cholesky(np.linalg.inv(_damped(gram))).T
     for start in range(0, len(weights), _BLOCK):
         end = min(start + _BLOCK, len(weights))
         errors = np.zeros((end - start, weights.shape[1]))
         for row in range(start, end):
             integers[row] = np.rint(remaining[row] / scales).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT)
-            errors[row - start] = (remaining[row] - integers[row] * scales) / spread[row, row]
-            remaining[row + 1 : end] -= np.outer(spread[row, row + 1 : end], errors[row - start])
-        remaining[end:] -= spread[start:end, end:].T @ errors
+            errors[row - start] = (remaining[row] - integers[row] * scales) / factor[row, row]
+            remaining[row + 1 : end] -= np.outer(factor[row, row + 1 : end], errors[row - start])
+        remaining[end:] -= factor[start:end, end:].T @ errors
     return integers
 
 

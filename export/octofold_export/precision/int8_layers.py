@@ -1,4 +1,4 @@
-"""The 8-bit form of a network: unsigned activations, signed weights with a scale for each output.
+"""The 8-bit layers of hand-made graphs: unsigned activations, and signed weights with scales by output.
 
 The first layer is a table of the features of every window of up to four cells. A feature of a window is the
 ReLU of a sum over its cells (for convolutions) or over pairs of its cells. Sixteen exponents make 65,536
@@ -36,11 +36,11 @@ class IntegerProduct:
     weights: NDArray[np.int8]
     """The integer weights `[rows, outputs]`."""
     weight_scales: NDArray[np.float32]
-    """The scale `[outputs]` of each output's weights."""
+    """The scales `[outputs]` of the weights."""
     bias: NDArray[np.int32]
     """The integer bias `[outputs]`."""
     input_scale: np.float32
-    """The value of one step of the unsigned inputs."""
+    """The value of one step of the uint8 inputs."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         """Add the product of `rows` `[M, end - first] uint8` with weight rows `first:end`, plus the bias.
@@ -101,7 +101,7 @@ def zero_point(graph: GraphBuilder) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of k cells with the same features, such as a pattern at all its places."""
+    """Windows of k cells with the same features, such as the places of a pattern."""
 
     name: str
     places: NDArray[np.intp]
@@ -118,7 +118,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """The first layer: the features of all windows of a board, one kind of windows after another."""
+    """The first layer: the features of all windows of a board, one kind of window after another."""
 
     exponents: int
     windows: Sequence[Windows]
@@ -135,10 +135,10 @@ class FirstLayer:
             found.append(np.maximum(sum(parts), 0))
         return np.concatenate(found, axis=1)
 
-    def rounded(self, spread: Floats, scale: np.float32) -> RoundedFirstLayer:
-        """Return the layer in uint8: features divided by `spread` `[features]`, in steps of `scale`."""
+    def rounded(self, divisors: Floats, scale: np.float32) -> RoundedFirstLayer:
+        """Return the layer in uint8: features divided by `divisors` `[features]`, in steps of `scale`."""
         windows = [
-            Windows(kind.name, kind.places, [term / (spread * scale) for term in kind.terms])
+            Windows(kind.name, kind.places, [term / (divisors * scale) for term in kind.terms])
             for kind in self.windows
         ]
         return RoundedFirstLayer(FirstLayer(self.exponents, windows))
@@ -160,7 +160,7 @@ class RoundedFirstLayer:
             # Each window is looked up once for all views that contain it.
             seen, which = np.unique(shown.reshape(-1, kind.cells), axis=0, return_inverse=True)
             places.append(which.reshape(shown.shape[:2]) + windows_before)
-            # The row of a window is the number whose digits are its exponents.
+            # The row of a window is a number whose digits are the exponents of its cells.
             powers = np.zeros((views.max() + 1, len(seen)), np.int32)
             for place in range(kind.cells):
                 powers[seen[:, place], np.arange(len(seen))] = self.layer.exponents ** (
@@ -212,7 +212,7 @@ def _of_convolution(layer: Layer) -> list[Windows]:
 
 
 def _table(graph: GraphBuilder, kind: Windows) -> str:
-    """Add the table `[exponents**k, features] uint8` with the features of one kind of windows."""
+    """Return the table `[exponents**k, features] uint8` of the features of one kind of window."""
     total = graph.constant(f"{kind.name}_terms_0", kind.terms[0])
     for number, term in enumerate(kind.terms[1:], 1):
         more = graph.constant(f"{kind.name}_terms_{number}", term)

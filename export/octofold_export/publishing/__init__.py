@@ -1,1 +1,1 @@
-"""The files of a published version, which are written completely or not at all."""
+"""Publishing: the files of a version, its card, and the model repository."""

@@ -41,7 +41,7 @@ def read_published(folder: Path) -> Card:
 
 
 def published_description(folder: Path) -> Description:
-    """Return the description of the network that is published as the version in `folder`.
+    """Return the description of the network that was published in `folder`.
 
     Raises:
         ExportError: the card cannot be read, or has no description.
@@ -57,10 +57,10 @@ def change_card(
     change: Callable[[Card], Card],
     graphs: Mapping[str, Content] = _NO_GRAPHS,
 ) -> None:
-    """Write new graphs, card.json and README.md of a version.
+    """Change the card of a published version; write card.json, README.md and `graphs`.
 
-    `change` makes the new card from the current one while the version is locked. An error leaves the version
-    unchanged. Exceptions of `change` are not caught.
+    The version is locked while `change` makes the new card from the current one. An error leaves the version
+    unchanged. Exceptions of `change` reach the caller.
 
     Raises:
         ExportError: the card is missing or cannot be read, or the files cannot be written.
@@ -75,10 +75,10 @@ def change_card(
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:
-    """Check that a file of a version has the digest in its card.
+    """Check that a file of a version has the SHA-256 in its card.
 
     Raises:
-        ExportError: the file is missing or has another digest.
+        ExportError: the file is missing or has another SHA-256.
     """
     file = folder / listed.file
     if file_digest(file) != listed.sha256.lower():

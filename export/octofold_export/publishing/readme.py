@@ -1,7 +1,7 @@
-"""Writes README.md of a published version from its card. The same card gives the same text.
+"""Makes README.md of a version from its card. Equal cards give equal texts.
 
 The metadata at the top is for model hubs, which use it to find and compare models. Its keys are those of
-Hugging Face. It has no license, which the publisher of a model adds.
+Hugging Face. It has no license; the publisher of a model adds one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from octofold_export.description.description import Description
 _TASK = "reinforcement-learning"
 _TAGS = ("2048", "game", "onnx", "onnxruntime", _TASK)
 _GOAL = 2048
-"""The tile that wins a game of 2048."""
+"""The tile that wins the original game."""
 _RULES = {
     "vote": "each view of the board votes for its best legal move, and ties are broken by probability",
     "mean": "the legal move with the best mean over the views",
@@ -76,7 +76,7 @@ def _graph(card: Card) -> Iterator[str]:
 
 
 def _described(card: Card, description: Description) -> Iterator[str]:
-    """Yield lines about the input and the output of the network."""
+    """Yield lines about the network's input and outputs."""
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""
     yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."
@@ -119,7 +119,7 @@ def _no_worse(shown: NoWorse) -> Iterator[str]:
 
 
 def _front_matter(card: Card) -> Iterator[str]:
-    """Yield the metadata of a card as YAML front matter, with values in JSON."""
+    """Yield the lines of the metadata: YAML front matter with values in JSON."""
     metadata = {
         "library_name": "onnx" if card.player is None else "octofold",
         "pipeline_tag": _TASK,

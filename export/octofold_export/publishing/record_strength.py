@@ -1,4 +1,4 @@
-"""Adds the measured strength of a published version to its card, from the JSON results of evaluations.
+"""Adds the strength of a published version to its card, from the JSON result of an evaluation.
 
 The graphs of a version never change, but its card may gain measurements.
 """
@@ -31,8 +31,8 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
     def with_strength(card: Card) -> Card:
         if result.sha256 != _digest(card, result.precision):
             raise ExportError(
-                f"{result_file}: the games are of {result.model} version {result.version} "
-                f"({result.precision or 'player'}, SHA-256 {result.sha256}), not of {folder}"
+                f"{result_file}: the games were played by {result.model} version {result.version} "
+                f"({result.precision or 'player'}, SHA-256 {result.sha256}), not by {folder}"
             )
         return replace(card, strength=_strength(result, card))
 
@@ -41,14 +41,14 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
 
 
 def _digest(card: Card, precision: PlayedPrecision) -> str | None:
-    """Return the SHA-256 that an evaluation of the version records; None if the card does not have it."""
+    """Return the SHA-256 that an evaluation of the version records; None if it is not in the card."""
     if card.player is not None:
         return card.checkpoint_sha256 or None
     return card.precisions[precision].sha256 if precision and precision in card.precisions else None
 
 
 def _strength(result: EvaluationFile, card: Card) -> Strength:
-    """Return the card's entry for a result, without speeds, which depend on the machine."""
+    """Return the entry of the card for a result, without speeds, which depend on the machine."""
     statistics = result.statistics
     assert statistics is not None  # `_read_result` refuses unfinished evaluations
     reached = (
@@ -86,7 +86,10 @@ def _read_result(file: Path) -> EvaluationFile:
     except StructureError as error:
         raise ExportError(f"{file}: not the result of an evaluation ({error})") from error
     if (part := result.slice) is not None:
-        raise ExportError(f"{file}: has only slice {part.number}/{part.of} of the games; use octofold merge")
+        raise ExportError(
+            f"{file}: has only slice {part.number}/{part.of} of the games; merge the "
+            "slices with octofold merge"
+        )
     if result.missing_games or result.statistics is None:
         raise ExportError(f"{file}: the evaluation is not finished, {result.missing_games} games are missing")
     return result

@@ -1,8 +1,8 @@
-"""Writes a finished export into a model repository, completely or not at all.
+"""Writes versions into a model repository, completely or not at all.
 
 A version is written into a temporary folder, which is then renamed, so that no server ever loads an
 incomplete version. Existing versions are never changed. A killed export leaves its temporary folder, which
-the next export of the model removes. The lock on a temporary folder shows that its export still runs.
+the next export of the model removes. A lock on a temporary folder shows that its export still runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_name(name: str) -> None:
 
 
 def check_publishable(models: Path, name: str, version: int | None) -> None:
-    """Check that a version can be written, before long work starts.
+    """Check, before long work starts, that a version can be written.
 
     Raises:
         ExportError: the version exists, or `models` is not writable.
@@ -116,7 +116,7 @@ def publish(
 
 @contextlib.contextmanager
 def locked_version(folder: Path) -> Iterator[None]:
-    """Lock a published version while the block reads and replaces its files.
+    """Lock a published version while the `with` block reads and replaces its files.
 
     Raises:
         ExportError: the folder cannot be opened.
@@ -132,7 +132,7 @@ def locked_version(folder: Path) -> Iterator[None]:
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove temporary files of a killed program, because a signature of the folder would include them."""
+    """Remove the temporary files of a killed program; a signature of the folder would include them."""
     for file in folder.glob("*.partial"):
         if _PARTIAL.search(file.name):
             with contextlib.suppress(OSError):
@@ -165,7 +165,7 @@ def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while the block runs; the block must be short."""
+    """Ignore Ctrl-C while the `with` block runs; the block must be short."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
@@ -178,7 +178,10 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _staging_folder(model: Path, version: int) -> Iterator[Path]:
-    """Make a temporary folder in `model`, locked while the block runs; delete it if the block fails."""
+    """Make a temporary folder in `model`, and lock it while the `with` block runs.
+
+    The folder is deleted if the block fails.
+    """
     # The name has a random number and no process number, which is often the same in two containers.
     staging = model / f"{_STAGING}{version}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as opened:
@@ -204,9 +207,9 @@ def _remove_abandoned(model: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
-    """Hold the lock of a folder while the block runs. The system releases the lock if the process ends.
+    """Hold the lock of a folder while the `with` block runs; if the process dies, the system releases it.
 
-    Yields whether the lock is held: it is not if the file system has no locks.
+    Yields whether the lock is held. It is not held if the file system has no locks.
 
     Raises:
         OSError: the folder cannot be opened. If `waiting` is False, this is also raised if another process

@@ -1,4 +1,4 @@
-"""Compares the strength of a new version with that of the published one before the new one is published.
+"""Plays a new version against the newest published one, before the new version is published.
 
 `octofold compare` serves both versions, plays the games and decides. The export imports neither the server
 nor the client.
@@ -36,11 +36,11 @@ from octofold_export.publishing.repository import Content
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
-"""Python code of the process that runs `octofold compare` and stops it when the export ends."""
+"""Python code of a process that runs `octofold compare`, and stops it when the export ends."""
 
 
 def newest_published(models: Path, name: str) -> int | None:
-    """Return the newest version of a model; None if it has none."""
+    """Return the number of the newest version of a model; None if the model has no version."""
     cards = (models / name).glob(f"*/{CARD_FILE}")
     versions = [int(card.parent.name) for card in cards if card.parent.name.isdecimal()]
     return max(versions, default=None)
@@ -49,12 +49,12 @@ def newest_published(models: Path, name: str) -> int | None:
 def play_against_newest(
     flags: Flags, version: int, files: Mapping[str, Content], report: Callable[[str], None]
 ) -> NoWorse | None:
-    """Compare the new version with the newest published one by games, until they show that it is no worse.
+    """Play the new version against the newest published one, until the games show whether it is worse.
 
-    The games are kept in a folder of `results`. If the same export runs again, it continues them.
+    The games are kept in a folder below `results`; if the same export runs again, it continues them.
 
     Returns:
-        The result; None if no version is published.
+        The figures of the games; None if no version is published.
 
     Raises:
         StrengthNotShown: the new version is worse, or the games did not decide.
@@ -94,15 +94,15 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path) -> tuple[str, NoWorse]:
-    """Run `octofold compare`, and return its verdict in words and in figures."""
+    """Run `octofold compare`; return its result as a sentence and as figures."""
     assert flags.no_worse_than is not None
     name = flags.name
     program = Path(sys.executable).with_name("octofold")
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(staged)]
     margin = f"{float(100 * flags.no_worse_than):.6f}%"
     command += ["--no-worse-than", margin, "--limit", str(flags.limit), "--out", str(out), "--json"]
-    # The variables of a server may name other models and versions, so they are replaced. The n-tuple network
-    # in the model repository measures luck.
+    # Environment variables of a server may name other models and versions, so they are replaced. The n-tuple
+    # network in the model repository measures luck.
     serving = {
         "OCTOFOLD_VERSIONS": "all",
         "OCTOFOLD_DEFAULT_MODEL": name,
@@ -126,7 +126,7 @@ def _compare(flags: Flags, staged: Path, published: int, version: int, out: Path
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
-    """Run the command, and return its exit code and its output. The command ends when this program ends."""
+    """Run the command; return its exit code and its output. The command ends when this program ends."""
     # In a session of its own, the command does not get Ctrl-C, so that it can keep its games. Its standard
     # input is a pipe from this program, which closes even if this program is killed.
     process = subprocess.Popen(
@@ -145,7 +145,7 @@ def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes
 
 
 def run_until_input_ends(command: Sequence[str]) -> int:
-    """Run a command and return its exit code. If standard input ends before, end the command by SIGTERM."""
+    """Run a command and return its exit code; if standard input ends first, stop the command by SIGTERM."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end_with_input() -> None:
@@ -155,11 +155,11 @@ def run_until_input_ends(command: Sequence[str]) -> int:
 
     threading.Thread(target=end_with_input, daemon=True).start()
     code = process.wait()
-    return code if code >= 0 else 128 - code  # the exit code of a shell after a signal
+    return code if code >= 0 else 128 - code  # as a shell reports a signal
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
-    """Return the figures of a comparison that is decided, for the card."""
+    """Return the figures of a decided comparison for the card."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None
     assert question is not None

@@ -1,6 +1,6 @@
-"""The files of a published version: graphs with their metadata, tensors beside them, and the card.
+"""The files of a version: graphs with metadata, external tensors, the card and README.md.
 
-A config.pbtxt beside the versions lets Triton's onnxruntime backend serve the same folder.
+With a config.pbtxt beside the versions, Triton's onnxruntime backend can serve the same folder.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
 
 class Agreement(NamedTuple):
-    """The share of boards on which a reduced precision plays the move of float32, overall and by stage."""
+    """The share of boards on which a reduced precision plays the same move as float32, also by stage."""
 
     share: float
     by_stage: dict[str, StageAgreement]
@@ -71,7 +71,7 @@ def version_files(
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
 ) -> dict[str, Content]:
-    """Make the files of a version, by name.
+    """Make the contents of a version's files, by name.
 
     Args:
         card: the card without its files.
@@ -79,7 +79,7 @@ def version_files(
         moves: the graphs for moves alone by precision, where they exist.
         agreement: the agreement of reduced precisions with float32.
         tensors: external tensors by name, each in its own file.
-        locate_tables: finds compact tables in the file of the float32 graph, as `Source.locate_tables`.
+        locate_tables: finds compact tables in the file of the float32 graph; see `Source.locate_tables`.
     """
     models: dict[Precision, Content] = {}
     for precision, graph in graphs.items():
@@ -109,25 +109,25 @@ def graph_entry(
     agreement: Agreement | None,
     tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
-    """Return the card's entry for the file of a graph."""
+    """Return the entry of the card for a graph."""
     digest = hashlib.sha256(content).hexdigest()
     listed = GraphFile(file=GRAPH_FILES[precision], sha256=digest, tensors=dict(tensors))
     return listed if agreement is None else with_agreement(listed, agreement)
 
 
 def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
-    """Return a graph's entry in the card with its agreement with float32."""
+    """Return the entry of the card for a graph, with the graph's agreement with float32."""
     return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
 
 
 def with_moves(listed: GraphFile, precision: Precision, content: bytes) -> GraphFile:
-    """Return a graph's entry in the card with the file of the graph for moves alone."""
+    """Return the entry of the card for a graph, with the file of its graph for moves alone."""
     digest = hashlib.sha256(content).hexdigest()
     return replace(listed, moves=ListedFile(file=MOVES_FILES[precision], sha256=digest))
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:
-    """Write the name, version and settings of the model into the ONNX file, for use without the card."""
+    """Write name, version and settings of the model into the ONNX file, for use without the card."""
     values = {
         "name": card.name,
         "version": card.version,
@@ -142,7 +142,7 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 
 def with_comparison(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
-    """Return the files of a version, with the result `shown` of its games in card.json and README.md."""
+    """Return the files of a version, with the figures `shown` of its games in card.json and README.md."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
 

@@ -1,1 +1,1 @@
-"""The kinds of network that can be exported; each has a module."""
+"""The kinds of files and networks that can be exported."""

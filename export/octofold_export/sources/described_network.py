@@ -1,4 +1,4 @@
-"""Makes a source from any network, given its body and the description of its input and output."""
+"""Makes a `Source` from any network that can be converted to ONNX, with the user's hints about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CALIBRATION_DIVISOR = 2
 """Divisor of the number of calibration boards, because onnxruntime keeps all activations in memory."""
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 _RANGE_BOARDS = 256
-"""Number of boards with random tiles to check the range of float16 on."""
+"""Number of random boards on which the range of float16 is checked."""
 
 
 class TrainedNetwork(Network, Protocol):
@@ -59,11 +59,11 @@ class TrainedNetwork(Network, Protocol):
 
 
 Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]]
-"""A function that completes the user's hints to a description, and returns the evidence for it, if any."""
+"""A function that completes the user's hints. It returns the description, and the evidence for it or None."""
 
 
 def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
-    """Complete a description without games; this function is a `Describe`.
+    """Complete a description without games, as a `Describe` function.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one possible description.

@@ -31,11 +31,14 @@ _ADVICE = {
     "Git LFS": "; it is a Git LFS pointer: fetch the file with `git lfs pull`",
 }
 _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
-"""Protobuf keys of the fields that may follow the version, which is the first field of an ONNX file."""
+"""The keys, in protobuf's encoding, of fields that may follow the first field of an ONNX file, the
+version."""
 
 
 def check_size(file: Path, size: int | None = None) -> None:
-    """Check that the weights in a file are not too large; `size` is their size, by default that of the file.
+    """Check that the weights in a file are not too large.
+
+    `size` is the size of the weights in bytes; None for the size of the file.
 
     Raises:
         ExportError: the file is missing, or the weights are too large for a published model.

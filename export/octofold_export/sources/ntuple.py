@@ -1,6 +1,6 @@
 """Makes a source from an n-tuple network.
 
-All tables are in a file beside the graph, or the most important entries are in the graph.
+Either all tables are in a file beside the graph, or the most important entries are in the graph.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from octofold_export.handmade.ntuple_tables import TENSOR, CompactTablesEvaluato
 from octofold_export.sources.source import Source
 
 _OTHER_BYTES = 1_000_000
-"""Maximum size in bytes of a graph without its tables: the slides of all lines, and the cells of the
-tuples."""
+"""Maximum size in bytes of the other parts of a graph: the results of sliding all lines, and the tuples'
+cells."""
 _MOST_ENTRIES = 2**31
 """Maximum number of entries, because the graph computes their indices as 32-bit integers."""
 
@@ -138,7 +138,7 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
 
 
 def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
-    """Return the positions of the compact tables in the file of a model, for `CompactTables.load`."""
+    """Return the positions of the compact tables in the bytes of a model, for `CompactTables.load`."""
     return CompactTablesPlaces(
         format=FORMAT,
         entries=tables.entries,
@@ -150,6 +150,6 @@ def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
 def _place(model: bytes, numbers: NDArray[Any]) -> Place:
     offset = model.find(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
     if offset < 0:
-        # This happens only if ONNX serializes tensors in another way.
+        # ONNX serializes tensors in a way that this function does not know.
         raise ExportError("the serialized graph does not contain the bytes of its tables")
     return Place(offset=offset, count=numbers.size)

@@ -1,4 +1,4 @@
-"""Makes a source from a checkpoint of Octofold: with a hand-made graph, or with the network's own body."""
+"""Makes a `Source` from a checkpoint of Octofold, with a hand-made graph or with the network's own body."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def from_checkpoint(folder: Path) -> Source:
 
 
 def _with_own_body(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
-    """Make a source with the network's own body. The architecture gives the description."""
+    """Make a source with the network's own body; the checkpoint's architecture gives the description."""
     architecture = checkpoint.architecture
     interface = interface_of(checkpoint.network)
     hints = msgspec.convert(
@@ -79,7 +79,10 @@ def _with_own_body(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:
-    """Return the description of our networks: afterstate values with a `value_scale`, otherwise a policy."""
+    """Return the description of a network that Octofold trains on one-hot cells.
+
+    With a `value_scale`, it gives afterstate values; otherwise it is a policy.
+    """
     reads = Reads(kind="one_hot", layout="channels_first", planes=exponents)
     answers = Answers(kind="policy_logits")
     if value_scale is not None:

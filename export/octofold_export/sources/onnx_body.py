@@ -1,4 +1,4 @@
-"""Makes a body from an ONNX model: one input, only the used outputs, a free batch size and folded constants.
+"""Makes a network's body from an ONNX model: one input, only used outputs, free batch size, folded constants.
 
 These steps change only the format. `checks.gates` checks later that the graph answers like the network.
 """
@@ -33,11 +33,11 @@ _FIXED = (
 
 
 def make_body(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-    """Make the body of `model` with the given `outputs`, in their order; `example` `[3, ...]` is an input.
+    """Make the body of `model` with the given `outputs`, in this order; `example` `[3, ...]` is an input.
 
     Raises:
         ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
-            converted to `OPSET` or newer.
+            converted to `OPSET`.
     """
     body = (
         inliner.inline_local_functions(model)
@@ -46,9 +46,9 @@ def make_body(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[A
     )
     body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
     by_name = {value.name: value for value in body.graph.output}
-    _keep(body.graph, [by_name[name] for name in outputs])
+    _keep_outputs(body.graph, [by_name[name] for name in outputs])
     _free_batch(body, example)
-    body = _folded(_modern(body))
+    body = _fold_constants(_convert_opset(body))
     _check_answers(body, example)
     return body
 
@@ -77,8 +77,8 @@ def loop_over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
 
 
-def _keep(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-    """Remove the parts of the graph that `outputs` do not need."""
+def _keep_outputs(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
+    """Remove the parts of the graph that are not needed to compute `outputs`."""
     needed, nodes = {output.name for output in outputs}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):
@@ -103,7 +103,7 @@ def _replace(field: Any, values: Sequence[Any]) -> None:
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
-    """Give inputs and outputs a free batch size, also in constant shapes that begin with the batch size."""
+    """Make the batch size free in the input, the outputs, and constant shapes that begin with it."""
     (given,) = body.graph.input
     declared = given.type.tensor_type.shape.dim
     size = declared[0].dim_value if declared else 0
@@ -139,7 +139,7 @@ def _free_shapes(graph: onnx.GraphProto, size: int) -> None:
         target.CopyFrom(numpy_helper.from_array(values, target.name))
 
 
-def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
+def _convert_opset(body: onnx.ModelProto) -> onnx.ModelProto:
     opsets = [entry.version for entry in body.opset_import if entry.domain in _OWN_DOMAINS]
     if not opsets:  # all operators belong to other domains
         body.opset_import.append(helper.make_opsetid("", OPSET))
@@ -154,7 +154,7 @@ def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
         ) from error
 
 
-def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
+def _fold_constants(body: onnx.ModelProto) -> onnx.ModelProto:
     """Fold constants, and merge batch norms into convolutions, leaving only standard ONNX operators."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")

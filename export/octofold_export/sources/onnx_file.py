@@ -64,7 +64,10 @@ class OnnxNetwork:
         self._batch = sizes[0] if sizes else None
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the model, as `Network.run`; a model with a fixed batch size runs on several padded batches."""
+        """Run the model, as `Network.run`.
+
+        A model with a fixed batch size runs on several batches; the last one is filled up with boards.
+        """
         size = self._batch or len(inputs)
         filled = inputs
         if self._batch is not None:
@@ -91,12 +94,12 @@ class OnnxNetwork:
 
     @property
     def weights(self) -> int:
-        """Number of floats in the model's constants."""
+        """Number of floating-point numbers in the model's constants."""
         return sum(int(np.prod(tensor.dims)) for tensor in _tensors(self.model.graph) if _is_float(tensor))
 
     @property
     def operators(self) -> str:
-        """The operators of the graph with their numbers, most frequent first."""
+        """The operators of the graph with their counts, most frequent first."""
         counted = Counter(node.op_type for node in self.model.graph.node)
         return ", ".join(f"{name} {count}" for name, count in counted.most_common())
 
@@ -129,7 +132,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
 
 
 def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
-    """Return the model in a file, and the size of the file, whose bytes are then freed."""
+    """Return the model in a file and the size of the file; its bytes are freed when this returns."""
     content = read_regular(file, MOST_BYTES)
     digest.update(content)
     try:
@@ -156,7 +159,7 @@ def _constants(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
-    """Return the model's external files, each with the number of bytes that the tensors take from it.
+    """Return the external files of the model, with the number of bytes that its tensors take from each file.
 
     Raises:
         ExportError: a file is outside of the model's folder.

@@ -52,7 +52,7 @@ class Sb3QNetwork(nn.Module):
 
 
 def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
-    """Return a standard policy's network, its kind of output, the file's SHA-256, and a line for the user.
+    """Return a standard policy's network, its kind of answer, the file's SHA-256, and a line for the user.
 
     Raises:
         ExportError: the file is not a model of Stable-Baselines3, or contains the user's own network.
@@ -82,7 +82,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
 
 
 def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:
-    """Return the activation whose name is in the settings as text; nothing is unpickled."""
+    """Return the activation that the settings name; only the text is read, and nothing is unpickled."""
     arguments = settings.get("policy_kwargs")
     named = arguments.get("activation_fn") if isinstance(arguments, Mapping) else None
     if named is None:
@@ -98,7 +98,7 @@ def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Pat
 def _layers(
     tensors: Mapping[str, Tensor], prefix: str, activation: type[nn.Module], *, last: bool = True
 ) -> nn.Sequential:
-    """Make linear layers with activations between them and, with `last`, after them."""
+    """Make linear layers with activations between them and, if `last`, after the last one."""
     pattern = re.compile(re.escape(prefix) + r"\.(\d+)\.weight")
     numbers = sorted(int(found[1]) for name in tensors if (found := pattern.fullmatch(name)))
     parts: list[nn.Module] = []

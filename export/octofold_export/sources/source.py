@@ -1,4 +1,4 @@
-"""A trained network in the form that the export needs, independent of its kind."""
+"""A trained network of any kind, in the form that the export needs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ minimize."""
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A trained network in all forms that are published and checked."""
+    """A trained network, with its forms for all precisions and everything to check them."""
 
     description: Description
     """The input and the output of the network."""
     evaluate: Evaluate
-    """A function that runs the network itself, whose answers every form must reproduce."""
+    """A function that runs the network itself; every form must give the same answers."""
     evaluate_value: Evaluate | None = None
     """A function that computes the values `[N, 1]` of boards, in the unit of the output `value`; None without
     a value head."""
@@ -44,15 +44,16 @@ class Source:
     checkpoint_sha256: str
     """The SHA-256 of the trained weights."""
     fewest_symmetries: int = 1
+    """Minimum number of views; an n-tuple network needs all eight."""
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Tensors by name that are published in files beside the graph."""
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
-    """A function that finds compact tables in the file of the float32 graph; None if the graph has none."""
+    """A function that finds compact tables in the bytes of the float32 graph; None if the graph has none."""
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
-    """A function that computes the values `[N, 4]` of moves faster than `evaluate`, -inf where illegal; None
-    if there is none."""
+    """A function that computes the values `[N, 4]` of moves faster than `evaluate`, with -inf for illegal
+    moves; None if the network has no such function."""
     evidence: Evidence | None = None
-    """The evidence that games give for the description; None for our own networks."""
+    """The scores of games that support the description; None for our own networks."""
 
     @property
     def rule(self) -> Rule:

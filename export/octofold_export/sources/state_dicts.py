@@ -1,8 +1,9 @@
-"""Finds the weights of a module in a checkpoint, under any key and behind the names of wrappers.
+"""Finds the weights of a module in a checkpoint, under any key and with the names that wrappers give.
 
 A training script may save a network alone, beside a copy of it (a target network, an average of the weights),
 as a part of a larger module, or in wrappers that change the names of tensors. Each group of tensors that fits
-the module is a `StateDict`. If several fit, the usual names decide, or the user does.
+the module is a `StateDict`. If several groups fit, the one with a usual name is chosen; otherwise the user
+must choose.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class StateDict:
     """Tensors in a file that fit a module."""
 
     name: str
-    """Where the tensors are in the file: its keys, joined by dots; empty for the top level."""
+    """The place of the tensors in the file: its keys, joined by dots; empty for the top level."""
     tensors: dict[str, Tensor]
     """The tensors, by their names in the module."""
 
@@ -83,7 +84,7 @@ def choose_state_dict(
 
 
 def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
-    """Return the states that are probably meant: no copies, and preferably an average or the policy."""
+    """Return the probably wanted state dicts: no copies, and preferably an average or the policy."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
         named = [state for state in left if not state.words.isdisjoint(names)]
@@ -93,7 +94,7 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 
 
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
-    """Yield all groups of named tensors in `content`, each with its place, at any depth."""
+    """Yield the groups of named tensors at any depth of `content`, each with its place."""
     while isinstance(content, Inert):
         tensors = unpickled_module(content)
         content = tensors or content.state
@@ -115,7 +116,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:
-    """Yield the sets among `tensors` that fit `module`, each with another prefix of names."""
+    """Yield the sets of `tensors` that fit `module`; the names in a set begin with the same prefix."""
     groups = _tied(module)
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
@@ -161,7 +162,7 @@ def _foreign(own: Tensors, expected: Tensors, keep: frozenset[str]) -> list[str]
 
 
 def _tied(module: nn.Module) -> list[list[str]]:
-    """Return the names of the module's tensors, with the names of a shared tensor in one group."""
+    """Return the names of the module's tensors in groups; the names of a shared tensor form a group."""
     groups: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():
         if isinstance(value, Tensor):
@@ -170,7 +171,7 @@ def _tied(module: nn.Module) -> list[list[str]]:
 
 
 def _distinct(states: Sequence[StateDict]) -> list[StateDict]:
-    """Return the states, leaving out those whose tensors equal those of an earlier one."""
+    """Return the state dicts without those whose tensors are equal to the tensors of an earlier one."""
     kept: list[StateDict] = []
     for state in states:
         if not any(_equal(state.tensors, other.tensors) for other in kept):
@@ -198,7 +199,7 @@ def _dense(value: Tensor) -> Tensor:
 
 
 def _misfit(module: nn.Module, mappings: Sequence[tuple[str, Tensors]], content: Any) -> str:
-    """Return why no tensors fit `module`: the first difference between it and the most similar group."""
+    """Return why no tensors fit `module`: its first difference from the most similar group."""
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
     if not mappings:

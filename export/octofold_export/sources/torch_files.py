@@ -47,7 +47,7 @@ class Inert:
 
 
 def read_file(file: Path) -> bytes:
-    """Return the content of a file after checking its size, also that of an unpacked zip file.
+    """Return the content of a file after a check of its size; for a zip file, also of its unpacked size.
 
     Raises:
         ExportError: the file cannot be read, or is too large.
@@ -104,7 +104,8 @@ def read_weights(file: Path) -> tuple[Any, str]:
                 f"{file}: the weights cannot be read without executing code from the file ({_short(error)}); "
                 "save only module.state_dict()"
             ) from error
-        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"  # torch's reason misleads for unknown formats
+        # For an unknown format, torch's reason would mislead.
+        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"
         raise ExportError(f"{file}: not a file of weights, or a damaged one{why}") from error
 
 

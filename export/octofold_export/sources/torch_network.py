@@ -30,7 +30,7 @@ from octofold_export.sources.torch_files import is_lazy, read_file
 UserEncoder = Callable[[Tensor], Tensor]
 """A function of the user that makes the network's input from exponents `[N, 16] int64`."""
 
-# The validation of arguments branches on their values, which a graph cannot express.
+# To validate its arguments, a distribution branches on their values, which a graph cannot express.
 Distribution.set_default_validate_args(False)
 
 _BRANCHES = (
@@ -38,7 +38,7 @@ _BRANCHES = (
     "express; use torch.where instead"
 )
 _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
-"""Types for which onnxruntime has few operators on CPUs. Networks with these types compute in float32."""
+"""Types for which onnxruntime has few operators on CPUs. Networks of these types are converted to float32."""
 
 
 class TorchNetwork:
@@ -84,7 +84,7 @@ class TorchNetwork:
 
     @property
     def operators(self) -> str:
-        """The classes of the network's innermost modules, with their numbers."""
+        """The classes of the network's innermost modules, with their counts."""
         parts = (part for part in self.module.modules() if not list(part.children()))
         kinds = [str(getattr(part, "original_name", type(part).__name__)) for part in parts]
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
@@ -218,7 +218,9 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
 
 
 def named_tensors(answer: Any) -> dict[str, Tensor]:
-    """Return the outputs by name: `output`, or the path of keys, fields and positions to each tensor.
+    """Return the tensors in an answer by name.
+
+    A single tensor has the name `output`. Other names are paths of keys, fields and positions.
 
     Raises:
         TypeError: the answer contains no tensors.

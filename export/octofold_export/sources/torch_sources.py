@@ -34,7 +34,7 @@ from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, err
 
 _BOARDS = 3
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
-"""The input of the network if the user's encoder is a part of it: exponents."""
+"""The input of a network that contains the user's encoder: exponents."""
 
 
 def from_module(
@@ -49,7 +49,7 @@ def from_module(
     """Make a source from the module that `package.module:callable` returns, and the `state` of `weights`.
 
     With an `encoder`, the network reads exponents, and this function of the user makes the module's input
-    from them. `report` is told which weights are used.
+    from them. `report` gets a line about the weights that are used.
 
     Raises:
         ExportError: the module, the weights or the encoder cannot be used.
@@ -76,7 +76,7 @@ def from_module(
 def from_sb3(
     file: Path, hints: Hints, describe: Describe = describe_without_games, report: Report = silent
 ) -> Source:
-    """Make a source from a standard policy of Stable-Baselines3. `report` is told which weights are used.
+    """Make a source from a standard policy of Stable-Baselines3. `report` gets a line about the weights.
 
     Raises:
         ExportError: the file cannot be used.

@@ -140,7 +140,7 @@ def test_moves_that_are_worse_than_the_players_are_found(
 ) -> None:
     values = network.action_values(pack(boards))
     values[:, 0] += np.float32(1e6)  # makes up the best move on every board
-    with pytest.raises(GateError, match="a worse move than the player"):
+    with pytest.raises(GateError, match="a worse move than the network"):
         check_moves(graph, boards, values)
 
 
@@ -161,7 +161,7 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--symmetries", "1"], "needs all 8 symmetries"),
+        (["--symmetries", "1"], "--symmetries must be 8 for this network, got 1"),
         (["--precisions", "fp32,int8"], "cannot be exported as int8"),
     ],
 )
