@@ -70,9 +70,9 @@ exceeds the number of inputs of a wide layer."""
 _MEASURED_BOARDS = 10_240
 """Number of boards on which the graphs are compared."""
 _LARGE_WEIGHTS = 50_000_000
-"""Minimum number of weights of a large network. Its int8 form is made only on request, because quantization
-takes several times its memory. It evaluates about a hundred boards a second, so an export uses fewer
-boards."""
+"""Minimum number of weights of a large network. The int8 form of a large network is made only on request,
+because quantization takes several times the network's memory. An export uses fewer boards for it, because it
+evaluates only about a hundred boards a second."""
 _LARGE_DIVISOR = 5
 """Divisor of the number of recorded boards for a large network."""
 _SPREAD_BOARDS = 4_096
@@ -251,7 +251,7 @@ def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> P
         )
         if must_play:
             shown = play_against_newest(flags, card.version, files, report)
-            must_play = False  # the graphs have not changed
+            must_play = False  # once is enough, because the graphs do not change
         if shown is not None:
             files = with_comparison(files, shown)
         try:
@@ -373,10 +373,7 @@ def check_float32(
     if source.action_values is not None and plan.rule == "mean":
         check_moves(player, boards.measured, source.action_values(boards.measured))
     rest = "" if equal == 1 else "; rounding errors decide the other moves"
-    report(
-        f"fp32: answers like the network, with {equal:.2%} equal moves on {len(checked):,} boards from games "
-        f"and random boards{rest}"
-    )
+    report(f"fp32: answers like the network, with {equal:.2%} equal moves on {len(checked):,} boards{rest}")
     return reference, equal
 
 

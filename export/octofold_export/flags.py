@@ -113,7 +113,7 @@ class Flags:
         "Stable-Baselines3",
     )
     state: str | None = option(
-        None, "name of the weights to use if --weights has several that fit, such as policy_net"
+        None, "name of the set of weights to use if several sets in --weights fit, such as policy_net"
     )
     encoder: str | None = option(
         None,

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress standard output, standard error, warnings and log lines while the block runs."""
+    """Suppress standard output, standard error, warnings and log lines while the `with` block runs."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,9 +1,9 @@
 """Chooses the description of a network by games: how it reads a board, and what its output means.
 
 The games also check a description that the user gives. The network plays with each candidate description.
-Candidates that score clearly less than the best one stop. The others continue until one is left or all rounds
-are played. The best candidate must also score more than a player that ignores the board and tries moves in a
-fixed order. Otherwise the network has learned too little for games to decide.
+Candidates that score clearly less than the best one stop playing. The others continue until one is left or
+all rounds are played. The best candidate must also score more than a player that ignores the board and tries
+moves in a fixed order. Otherwise the network has learned too little for games to decide.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ times as much as one that does not."""
 _ROUNDS = (4, 12, 48, 192, 768)
 """Number of games that each remaining candidate plays in each round."""
 _MOST_MOVES = 2_000_000
-"""Maximum number of moves in the games of all candidates together. A small network makes them in some
-seconds. If too few moves are left for all candidates, the best ones play first."""
+"""Maximum number of moves in the games of all candidates together. A small network needs some seconds for
+them. If too few moves are left for all candidates, the best ones play first."""
 _MOST_PRODUCTS = 2.5e11
 """Maximum product of the number of moves and the number of weights. It limits large networks to fewer moves,
 but not to fewer than `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
-"""Number of games of a candidate in a round. After this round, play stops if no candidate scores more than a
-fixed order of moves."""
+"""Minimum number of games of a candidate in a round. After such a round, play stops if no candidate scores
+more than a fixed order of moves."""
 _CLEAR_LEAD = 3.0
 """Lead at which the best candidate excludes another candidate, in standard errors."""
 _REFUTING_RATIO = 1.4
@@ -56,12 +56,12 @@ _SEED = 4
 _BATCH = 512
 """Maximum number of positions in one run of the network."""
 _NAMED = 3
-"""Maximum number of candidates in a message."""
+"""Maximum number of candidates that a message names."""
 _KEPT = 8
-"""Maximum number of other candidates in the card."""
+"""Maximum number of other candidates that the card lists."""
 _FIXED_ORDER_VALUES = (3.0, 1.0, 0.0, 2.0)
-"""Values of up, right, down and left for the player that ignores the board: the order of its moves is up,
-left, right, down."""
+"""Values of up, right, down and left for the player that ignores the board. It prefers up, then left, right,
+down."""
 _TOO_WEAK = "the network plays too weakly to show how it reads the board"
 
 Numbers = NDArray[np.float64]
@@ -286,7 +286,7 @@ def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _O
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether the players are one candidate, or similar ones with only one that the flags allow."""
+    """Return whether one candidate is left, or similar ones with exactly one that the flags allow."""
     candidates = [player.candidate for player in playing if player.candidate is not None]
     allowed = sum(candidate.is_allowed for candidate in candidates)
     all_alike = all(candidates[0].is_similar(candidate) for candidate in candidates)

@@ -29,8 +29,8 @@ float32."""
 _DIGITS = 3
 """Number of significant digits to which temperature and tie are rounded."""
 _REDUCED_MARGIN = 0.1
-"""Lead up to which rounding errors of a reduced precision may decide, in probability. It may be a single step
-of 8 bits."""
+"""Lead in probability up to which rounding errors of a reduced precision may decide. A single step of 8 bits
+may be as large."""
 _UNDECIDED = 1e-4
 """Lead up to which rounding errors may decide. It is a probability or, for values, a share of their
 spread."""
@@ -105,7 +105,7 @@ class Reference:
     """The lead `[N]` of the chosen move over the second-best move. With rule `vote`, it is at most the
     smallest lead in a view."""
     vote_margins: Numbers
-    """The smallest of the leads `[N]` of the best move over the second-best move in each view."""
+    """The smallest lead `[N]` of the best move over the second-best move in any view."""
     undecided: Numbers
     """The lead `[N]` up to which rounding errors may decide. It grows with the largest score of the board."""
 

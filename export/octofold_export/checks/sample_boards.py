@@ -54,7 +54,7 @@ def play_boards(
 
     The player plays rounds of games until they contain enough different boards. Then `count` boards are drawn
     at random, so that each stage of the game has its true share. If further games add hardly any new boards,
-    there are fewer. The same player, seed and count give the same boards.
+    fewer boards are returned. The same player, seed and count give the same boards.
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite, or its games contain fewer

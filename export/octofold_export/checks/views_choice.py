@@ -56,7 +56,7 @@ def choose_views(
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[ViewSetting, Alternatives | None]:
-    """Choose the fewest views that lose nothing in games, which the players of all settings play.
+    """Choose the fewest views that lose nothing, by games that the players of all settings play.
 
     A setting loses nothing if the 95% interval of its paired difference to the best setting includes zero,
     and if its average is less than 2% below the best average. Settings that are clearly worse stop early, and

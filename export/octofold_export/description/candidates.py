@@ -51,8 +51,8 @@ class Candidate:
     is_allowed: bool
     """Whether the user's flags allow this description."""
     value_sign: Literal[1, 0, -1] = 1
-    """The factor of afterstate values: -1 if small values are good, 0 if values mean nothing. No flag sets
-    it."""
+    """The factor by which afterstate values are multiplied: -1 if small values are good, 0 if values mean
+    nothing. No flag sets it."""
 
     def is_similar(self, other: Candidate) -> bool:
         """Return whether both candidates give the network similar numbers.
@@ -140,7 +140,7 @@ def find_candidates(hints: Hints, network: Network) -> Candidates:
 
 
 def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[str, NDArray[Any]]) -> bool:
-    """Return whether the answer to a single board differs from its answer in a batch, given as `rows`."""
+    """Return whether a board gets different answers alone and in a batch; `rows` are the batch's answers."""
     for at in range(len(inputs)):
         alone = batched_outputs(network.run(inputs[at : at + 1]), 1)
         for name, batch in rows.items():
@@ -156,7 +156,7 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 def _described(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_allowed: bool
 ) -> Description | None:
-    """Return the complete description for one input encoding; None if the network refuses its large tiles."""
+    """Return the complete description for an encoding; None if the network refuses large tiles in it."""
     given = hints.largest_exponent
     try:
         largest = largest_accepted_exponent(reads, network) if given is None else given

@@ -39,7 +39,7 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The fields of `description.Reads` that the user gives; None for the others."""
+    """The fields of `description.Reads` that the user gives; the other fields are None."""
 
     kind: InputKind | None = None
     layout: Layout | None = None
@@ -52,7 +52,7 @@ class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The fields of `description.Answers` that the user gives; None for the others."""
+    """The fields of `description.Answers` that the user gives; the other fields are None."""
 
     kind: AnswerKind | None = None
     output: str | None = None
@@ -62,7 +62,7 @@ class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The fields of `description.Description` that the user gives; None for the others."""
+    """The fields of `description.Description` that the user gives; the other fields are None."""
 
     reads: ReadsHints = ReadsHints()
     answers: AnswersHints = AnswersHints()

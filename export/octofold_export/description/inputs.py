@@ -1,4 +1,4 @@
-"""Finds the encodings of a board that a network accepts as its input.
+"""Finds the encodings of a board that a network accepts as input.
 
 The network runs on a few boards in every encoding that fits the user's hints and its declared input.
 Encodings that give the same numbers in the same order count as one.
@@ -64,9 +64,10 @@ def accepted_encodings(hints: Hints, network: Network) -> Sequence[Reads]:
 
 
 def try_encodings(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
-    """Return the input encodings that the network accepts, and why it refuses the others, by their names.
+    """Return the input encodings that the network accepts, and why it refuses others, by encoding name.
 
-    If the network gives one or four numbers for each board with some encodings, only these are returned.
+    If the network gives one or four numbers for each board with some encodings, only these encodings are
+    returned.
     """
     refused: dict[str, str] = {}
     accepted: dict[tuple[Any, ...], tuple[Reads, bool]] = {}

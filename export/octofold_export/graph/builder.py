@@ -66,7 +66,7 @@ class GraphBuilder:
             self._scope = ""
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
-        """Add a vector whose values are in the external file `tensor_file(name)`, because it is large.
+        """Add a large vector, whose values are in the external file `tensor_file(name)`.
 
         The model contains the digest of the vector, so that two models with different values differ.
         """
@@ -109,7 +109,7 @@ class GraphBuilder:
         grafted.CopyFrom(body.graph)
         _forget_inner_shapes(grafted)
         # `compose` renames the graphs inside nodes before it renames the constants that they read. So the
-        # constants are renamed here and given to it as a map.
+        # constants are renamed here, and `compose` gets their new names.
         constants = {}
         for tensor in grafted.initializer:
             old = tensor.name

@@ -83,9 +83,9 @@ def legality(graph: GraphBuilder, cells: str) -> str:
 
 
 def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the twelve pairs of neighboring cells for each move, with the cells `[4, 12]` that tiles enter.
+    """Return, for each move, the cells that tiles enter and the cells that they leave.
 
-    The second result has the cells `[4, 12]` that the tiles leave.
+    Both results are `[4, 12]`, because a move can slide tiles between twelve pairs of neighboring cells.
     """
     board = np.arange(16).reshape(4, 4)
     up, left = (board[:-1].ravel(), board[1:].ravel()), (board[:, :-1].ravel(), board[:, 1:].ravel())

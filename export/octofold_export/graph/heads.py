@@ -101,7 +101,7 @@ class Head:
         """Add the scores `[N, V, 4] float32` on each view for exponents `[N, 16] int32`.
 
         The scores are in the order of the moves of the board, also on turned views. Those of illegal moves
-        are arbitrary. `views` are numbers of symmetries, as in `VIEWS`.
+        are arbitrary. `views` are indices of symmetries, as in `VIEWS`.
         """
         kind = self.description.answers.kind
         if kind == "afterstate_value":

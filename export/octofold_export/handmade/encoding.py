@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """The part of a network before its first matrix product, in one number format."""
+    """The part of a network before its first matrix product, in one precision."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         """Encode exponents `[N, P] int32` as `[N, Q, inputs]`, in the type of the first layer.

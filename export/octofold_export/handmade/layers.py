@@ -25,7 +25,7 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 
 class FoldedLayer(Protocol):
-    """A layer of a graph, in one number format."""
+    """A layer of a graph, in one precision."""
 
     @property
     def shape(self) -> LayerShape:
@@ -53,7 +53,8 @@ def add_layers(
         for region in shape.regions:
             name = f"{shape.name}_{region.name}"
             rows = activations
-            if not np.array_equal(region.sources.ravel(), places):  # it does not read all places in order
+            reads_all_in_order = np.array_equal(region.sources.ravel(), places)
+            if not reads_all_in_order:
                 index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
                 rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
             width = graph.integers(-1, region.taps * shape.inputs)
@@ -69,7 +70,7 @@ def add_layers(
 
 @dataclass(frozen=True)
 class FoldedNetwork:
-    """A network in one number format, as a `heads.GraphEvaluator`."""
+    """A network in one precision, as a `heads.GraphEvaluator`."""
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]

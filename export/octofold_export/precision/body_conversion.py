@@ -1,9 +1,9 @@
 """Converts the body of any network to 8 bits for CPUs, and to float16 for GPUs.
 
-The 8-bit form is made by onnxruntime's static quantization, calibrated on the calibration boards. Activations
-are unsigned bytes, and weights are signed bytes with a scale for each output channel. Several choices of
-activation ranges and operators are tried, and the caller selects the form closest to float32. The last
-product stays in float32, because the choice of a move depends most on it.
+onnxruntime's static quantization makes the 8-bit form, with ranges measured on the calibration boards.
+Activations are unsigned bytes, and weights are signed bytes with a scale for each output channel. Several
+choices of activation ranges and operators are tried, and the caller selects the form closest to float32. The
+last product stays in float32, because the choice of a move depends most on it.
 """
 
 from __future__ import annotations

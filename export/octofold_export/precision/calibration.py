@@ -52,8 +52,8 @@ _WIDTH = 32
 of 222."""
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254
-"""Number of fine steps in a coarse step. A rounding error of up to half a coarse step then fills
-8 bits."""
+"""Number of fine steps in a coarse step. A rounding error of up to half a coarse step is then an 8-bit number
+of fine steps."""
 _SMALLEST_RANGE = 1e-3
 """Minimum range of a channel relative to the widest one, for channels that are never active."""
 _LARGEST_BIAS = 2.0**30
@@ -63,7 +63,7 @@ _LARGEST_BIAS = 2.0**30
 def quantize_network(
     network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
 ) -> FoldedNetwork:
-    """Return the 8-bit form of `network` with the smallest `error`; there is one form for each clip quantile.
+    """Calibrate `network` with each clip quantile, and return the 8-bit form with the smallest `error`.
 
     `views` `[N, 16]` are views of the calibration boards.
     """
@@ -244,7 +244,7 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
 def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
     """Pad the channels between the layers of `network` with zeros to a `multiple`.
 
-    Processors multiply and copy these widths at full speed. The results stay the same.
+    Processors multiply and copy padded channels faster. The results stay the same.
     """
     encoding = network.encoding
     inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not padded

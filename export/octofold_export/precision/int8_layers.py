@@ -1,4 +1,4 @@
-"""The 8-bit layers of hand-made graphs: unsigned activations, and signed weights with scales by output.
+"""The 8-bit layers of hand-made graphs: uint8 activations, and int8 weights with a scale for each output.
 
 The first layer is a table of the features of every window of up to four cells. A feature of a window is the
 ReLU of a sum over its cells (for convolutions) or over pairs of its cells. Sixteen exponents make 65,536

@@ -1,4 +1,4 @@
-"""Reads and replaces the card of a published version."""
+"""Reads and changes the card of a published version."""
 
 from __future__ import annotations
 

@@ -76,7 +76,8 @@ def publish(
 ) -> Path:
     """Write `files` to `models/name/version/` and `config` to `models/name/config.pbtxt`; return the folder.
 
-    Sources that are paths are linked, or copied if a link is impossible. An error leaves nothing behind.
+    Files that are given as paths are hard-linked, or copied if a link is impossible. An error leaves nothing
+    behind.
 
     Raises:
         VersionExistsError: the version exists.

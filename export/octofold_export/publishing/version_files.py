@@ -148,7 +148,7 @@ def with_comparison(files: Mapping[str, Content], shown: NoWorse) -> dict[str, C
 
 
 def triton_config(name: str) -> str:
-    """Return Triton's config.pbtxt for the float32 graph of `name`, in batches of up to 1,024 boards."""
+    """Return Triton's config.pbtxt for the float32 graph of the model `name`, with batches of up to 1,024."""
     return _CONFIG.format(
         name=name,
         file=GRAPH_FILES["fp32"],

@@ -11,7 +11,7 @@ from octofold_game.commands.suggestions import similar
 from octofold_export.errors import ExportError
 
 MOST_BYTES = 2**31 - 2**24
-"""Maximum size of a network's weights, because an ONNX file must be smaller than 2 GiB."""
+"""Maximum size of a network's weights in bytes, because an ONNX file must be smaller than 2 GiB."""
 SB3_FILES = ("policy.pth", "policy.pt")
 """Possible names of the weights inside a file of Stable-Baselines3."""
 _LONGEST_HEADER = 100_000_000
@@ -31,8 +31,7 @@ _ADVICE = {
     "Git LFS": "; it is a Git LFS pointer: fetch the file with `git lfs pull`",
 }
 _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
-"""The keys, in protobuf's encoding, of fields that may follow the first field of an ONNX file, the
-version."""
+"""Protobuf tags of the fields that may come second in an ONNX file, after the version."""
 
 
 def check_size(file: Path, size: int | None = None) -> None:

@@ -66,7 +66,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
     description = Description(
         reads=Reads(kind="exponents", layout="flat", type="uint8"),
         answers=Answers(kind="afterstate_value"),
-        largest_exponent=15,  # a cell is a hexadecimal digit of an index
+        largest_exponent=15,  # each cell is a hexadecimal digit of a table index
     )
     return Source(
         description=description,

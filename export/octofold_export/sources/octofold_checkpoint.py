@@ -26,7 +26,7 @@ def from_checkpoint(folder: Path) -> Source:
     """Make a source from a checkpoint of any network that Octofold trains.
 
     Raises:
-        ExportError: the checkpoint cannot be read or folded.
+        ExportError: the checkpoint cannot be read, or its network cannot be exported.
     """
     try:
         checkpoint = load(folder)

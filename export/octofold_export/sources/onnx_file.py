@@ -105,13 +105,13 @@ class OnnxNetwork:
 
 
 def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
-    """Load the network in `file`; also return the SHA-256 of the file and its external files.
+    """Load the network in `file`; return it with the SHA-256 of the file and its external files.
 
     Raises:
         ExportError: the file cannot be read, is too large, or refers to files outside its folder.
     """
     if file.is_dir():
-        raise ExportError(f"{file}: is a folder; docs/export.md has the command that converts a SavedModel")
+        raise ExportError(f"{file} is a folder; docs/export.md has the command that converts a SavedModel")
     check_size(file)
     digest = hashlib.sha256()
     try:
@@ -132,7 +132,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
 
 
 def _parsed(file: Path, digest: hashlib._Hash) -> tuple[onnx.ModelProto, int]:
-    """Return the model in a file and the size of the file; its bytes are freed when this returns."""
+    """Return the model in a file, and the size of the file; the bytes of the file are not kept."""
     content = read_regular(file, MOST_BYTES)
     digest.update(content)
     try:

@@ -1,7 +1,8 @@
 """Reads files of weights as data: nothing in them is executed.
 
 A checkpoint often contains more than tensors: configurations, metrics, or the pickled module itself. torch
-loads the types that it considers safe. Objects of other classes become `Inert` objects, which keep the state.
+loads the types that it considers safe. Objects of other classes become `Inert` objects, which keep their
+state.
 """
 
 from __future__ import annotations
