@@ -24,5 +24,5 @@ To understand how a network becomes a graph, read in this order:
 
 import os
 
-# onnxruntime reports the models that it loads to Microsoft unless this is set before it is loaded.
+# Without this variable, onnxruntime would report to Microsoft which models it loads.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -44,8 +44,8 @@ from octofold_export.checks.sample_boards import (
     Report,
     boards_by_stage,
     evaluated_positions,
-    play_boards,
     read_boards,
+    record_boards,
     silent,
 )
 from octofold_export.checks.views_choice import ViewSetting, choose_views
@@ -170,7 +170,7 @@ def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
-    return play_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, _SEED, silent)
+    return record_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, _SEED, silent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ def recorded_boards(plan: ExportPlan, player: FoldedGraph, report: Report) -> Re
         large = plan.source.weights >= _LARGE_WEIGHTS
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if large else 1)
         report(f"playing games until they contain {count:,} different boards")
-        boards = play_boards(player, count, largest, _SEED, report)
+        boards = record_boards(player, count, largest, _SEED, report)
     return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 

@@ -84,7 +84,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     def extended(current: Card) -> Card:
         _check_unchanged(folder, card, current, made)
-        # An existing int8 graph keeps the number of calibration boards of its own export.
+        # For an existing int8 graph, the card keeps the number of boards that calibrated it.
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)

@@ -34,7 +34,7 @@ from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.sample_boards import Report, play_boards
+from octofold_export.checks.sample_boards import Report, record_boards
 from octofold_export.errors import ExportError, GateError, WrongUsage
 from octofold_export.publishing.published_card import file_digest
 from octofold_export.publishing.readme import render_readme
@@ -157,7 +157,7 @@ def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
         GateError: a move differs.
     """
     sensible = HeuristicExpectimaxPlayer(depth=1)
-    boards = play_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
+    boards = record_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
     started, checked = time.monotonic(), 0
     while checked < len(boards) and time.monotonic() - started < _SECONDS_TO_CHECK:
         some = boards[checked : checked + _BOARDS_AT_ONCE]

@@ -28,7 +28,7 @@ _cores = cache(usable_cores)
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a folded graph for N boards, under the names of `octofold_game.contract.graph`."""
+    """The outputs of a folded graph for N boards, with the names in `octofold_game.contract.graph`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]
@@ -73,7 +73,7 @@ class FoldedGraph:
         options.add_external_initializers(list(tensors), values)
         try:
             self._session = new_session(model, options)
-        except Exception as error:  # onnxruntime's exceptions share only this base class
+        except Exception as error:  # onnxruntime's exceptions have no other common base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
 
@@ -111,7 +111,7 @@ class FoldedGraph:
                     runs = list(pool.map(self._run, parts))
             else:
                 runs = list(map(self._run, parts))
-        except Exception as error:  # onnxruntime's exceptions share only this base class
+        except Exception as error:  # onnxruntime's exceptions have no other common base class
             raise ExportError(f"onnxruntime cannot run the folded graph: {first_line(error)}") from error
         outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
         return dict(zip(self._names, outputs, strict=True))

@@ -43,7 +43,7 @@ def silent(_line: str) -> None:
     """Discard a progress message: a `Report` that prints nothing."""
 
 
-def play_boards(
+def record_boards(
     player: Player,
     count: int,
     largest_exponent: int,

@@ -62,7 +62,7 @@ def gather_views(graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> st
 
 @dataclass(frozen=True, eq=False)
 class EncodedBody:
-    """A `heads.GraphEvaluator` that runs a network's body on boards encoded as in `description`."""
+    """A `heads.GraphEvaluator` that encodes boards as in `description`, and runs a network's body."""
 
     body: onnx.ModelProto
     description: Description

@@ -91,7 +91,7 @@ class FloatLayer:
     half: bool = False
     """Whether the layer computes in float16."""
     after_half: bool = False
-    """Whether the layer computes in float32 after layers in float16."""
+    """Whether the layer converts its inputs from float16 to float32."""
 
     @property
     def shape(self) -> LayerShape:

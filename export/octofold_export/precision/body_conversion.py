@@ -127,7 +127,7 @@ def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
     try:
         session = new_session(open_body)
         computed = session.run(None, {given.name: inputs})
-    except Exception as error:  # onnxruntime's exceptions share only this base class
+    except Exception as error:  # onnxruntime's exceptions have no other common base class
         raise ExportError(f"onnxruntime cannot run the network: {first_line(error)}") from error
     for name, values in zip([given.name, *names], [inputs, *computed], strict=True):
         if values.dtype.kind == "f":

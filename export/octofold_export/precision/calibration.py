@@ -38,7 +38,7 @@ from octofold_export.precision.int8_layers import (
 )
 
 CLIP_QUANTILES = (1.0, 0.999999)
-"""Quantiles of the activations to try as the largest activation that is represented; 1 is the maximum."""
+"""Quantiles to try: the scale represents activations up to this quantile; 1 is the maximum."""
 
 LARGEST_WEIGHT = 127
 _CONVOLUTION_DIVISOR = 2

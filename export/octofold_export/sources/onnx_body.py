@@ -164,7 +164,7 @@ def _fold_constants(body: onnx.ModelProto) -> onnx.ModelProto:
         options.optimized_model_filepath = str(file)
         try:
             new_session(body, options)
-        except Exception as error:  # onnxruntime's exceptions share only this base class
+        except Exception as error:  # onnxruntime's exceptions have no other common base class
             raise ExportError(f"onnxruntime cannot load the network: {first_line(error)}") from error
         folded = onnx.load(file)
     domains = {node.domain for node in folded.graph.node}
@@ -190,7 +190,7 @@ def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     try:
         together, again = run(example), run(example)
         alone = [run(example[at : at + 1]) for at in range(len(example))]
-    except Exception as error:  # onnxruntime's exceptions share only this base class
+    except Exception as error:  # onnxruntime's exceptions have no other common base class
         raise ExportError(f"{_FIXED}: {first_line(error)}") from error
     if not (together < np.inf).all():  # a network may mark illegal moves by -inf
         raise ExportError("the graph answers boards with numbers that are not finite")

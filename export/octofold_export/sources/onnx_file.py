@@ -42,7 +42,7 @@ class OnnxNetwork:
                 raise ExportError(f"{name}: {tensor.name!r} contains weights that are not finite numbers")
         try:
             self._session = new_session(model)
-        except Exception as error:  # onnxruntime's exceptions share only this base class
+        except Exception as error:  # onnxruntime's exceptions have no other common base class
             raise ExportError(f"{name}: onnxruntime cannot load it: {first_line(error)}") from error
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
@@ -74,7 +74,7 @@ class OnnxNetwork:
             filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
         try:
             runs = [self.run_batch(filled[first : first + size]) for first in range(0, len(filled), size)]
-        except Exception as error:  # onnxruntime's exceptions share only this base class
+        except Exception as error:  # onnxruntime's exceptions have no other common base class
             raise NetworkError(first_line(error)) from error
         joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
         return dict(zip(self._names, joined, strict=True))
