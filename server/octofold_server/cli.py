@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_together(config: Config) -> int:
-    # Imported late, as in `run`.
+    # Imported late, for the reason given in `run`.
     from octofold_server.process.supervisor import serve_together
     from octofold_server.system.sockets import StartupError
 

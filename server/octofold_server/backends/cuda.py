@@ -54,7 +54,7 @@ def why_unusable(provider: str) -> str | None:
                 return None
             file.seek(0)
             why = reason_in(file.read().decode(errors="replace"))
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions have only this base class
             why = first_line(error)
     return f"onnxruntime cannot start {provider}: {why} (see {REQUIREMENTS})"
 

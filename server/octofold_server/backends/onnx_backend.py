@@ -44,7 +44,7 @@ TIMED_RUNS = 3
 """Number of timed runs. The fastest run counts, because other work on the machine only makes runs slower."""
 
 MAX_SUM_ERROR = 0.01
-"""Maximum difference between 1 and the sum of a board's probabilities, which fp16 rounds."""
+"""Maximum difference between 1 and the sum of a board's probabilities, which are rounded in fp16."""
 
 WARM_BOARDS = 32
 """Maximum number of boards in a batch of the warm-up on a CPU."""
@@ -242,7 +242,7 @@ FEWEST_IN_STAGES = 4
 save."""
 
 LARGEST_KEPT = 128
-"""Maximum size of a batch whose binding is kept. For a larger batch, the time for a new binding is
+"""Maximum size of a batch whose IOBinding is kept. For a larger batch, the time to make a new one is
 negligible."""
 
 
@@ -296,7 +296,7 @@ class HostBatches:
         return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
-        """Bind the first `size` rows of the memory to a session that has the first `outputs` of `OUTPUTS`."""
+        """Bind rows 0 to `size` - 1 of the memory to a session; `outputs` is the number of its outputs."""
         binding = self._bindings.get((size, outputs))
         if binding is None:
             binding = session.io_binding()

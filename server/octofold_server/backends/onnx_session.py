@@ -93,7 +93,7 @@ def new_session(
         session = onnxruntime.InferenceSession(
             model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
         )
-    except Exception as error:  # onnxruntime's exceptions have no other base class
+    except Exception as error:  # onnxruntime's exceptions have only this base class
         raise GraphError(f"onnxruntime cannot load the graph: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:

@@ -52,7 +52,8 @@ _FLAT, _PAGE_SIZE = "octofold_flat", "octofold_page_size"
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()  # by digest; guarded by `_lock`
+_unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()
+"""The unpacked tables that are in use, by the digest of the packed ones; guarded by `_lock`."""
 
 
 class _Packed(NamedTuple):

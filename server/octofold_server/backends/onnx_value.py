@@ -84,7 +84,7 @@ class ValueBackend:
         self._lane.warm_up()
         try:
             answer = self.run(EXAMPLES, RequestedOutputs(frozenset({VALUE.name})))
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions have only this base class
             raise GraphError(f"the output {VALUE.name!r} cannot be computed: {first_line(error)}") from error
         if answer.value is None or answer.value.shape != (len(EXAMPLES),):
             raise GraphError(f"the output {VALUE.name!r} must contain one number for each board")

@@ -68,7 +68,7 @@ class ViewsSession:
         """
         try:
             views, legal = self._session.run([self._views, LEGAL.name], {BOARDS.name: boards, **self._tables})
-        except Exception as error:  # onnxruntime's exceptions have no other base class
+        except Exception as error:  # onnxruntime's exceptions have only this base class
             raise BackendError(f"the views of a board cannot be computed: {first_line(error)}") from error
         return np.where(legal[:, None], views, np.float32(0))
 

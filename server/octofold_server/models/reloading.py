@@ -85,5 +85,5 @@ class Reloading:
             _log.error("cannot reload the models: %s", error)
         except Unavailable as error:
             _log.info("stopped reloading the models: %s", error)
-        except Exception:  # the thread must survive for the next request
+        except Exception:  # no error may end the thread
             _log.exception("cannot reload the models")

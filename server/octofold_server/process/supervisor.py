@@ -84,7 +84,7 @@ class _Processes:
         self._config = config
         self._folder = folder
         self._run = run
-        self._members: list[Any] = []  # process objects of `_spawning`
+        self._members: list[Any] = []  # the processes, in order of their numbers
         self._restart_at: dict[int, float] = {}  # time to restart a dead process, by its number
         self._failed = False
 

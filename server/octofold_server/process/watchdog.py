@@ -93,7 +93,7 @@ class Watchdog:
                 if until_idle_look <= 0 or open_files() > self._max_connections:
                     until_idle_look = idle_seconds / IDLE_CHECKS
                     self._end_silent(idle_seconds)
-            except Exception:  # this thread must go on checking heartbeats
+            except Exception:  # no error may end the thread
                 _log.exception("cannot end silent connections")
 
     def _end_silent(self, idle_seconds: float) -> None:

@@ -33,7 +33,7 @@ def release_hangups() -> None:
 
 @contextmanager
 def hangups_held() -> Iterator[None]:
-    """Block SIGHUP in processes that are started during the block, until their `Signals` handles it."""
+    """Block SIGHUP in processes that start within this context, until their `Signals` handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield

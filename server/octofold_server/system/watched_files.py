@@ -106,7 +106,7 @@ def _watch(watched: weakref.ref[WatchedFiles[Any]], seconds: float) -> None:
             return
         try:
             files.check()
-        except Exception:  # the thread must go on
+        except Exception:  # no error may end the thread
             _log.exception("unexpected error while checking files")
         del files
 

@@ -79,7 +79,8 @@ class Tracing:
             call: the finished call.
             model: name of its model.
             version: version of the model.
-            headers: the caller's trace, named as in `octofold_server.admission.request.TRACE_HEADERS`.
+            headers: the headers that name the caller's trace
+                (`octofold_server.admission.request.TRACE_HEADERS`).
         """
         batches = list(dict.fromkeys(part.batch for part in call.parts))
         error = call.error
@@ -116,7 +117,7 @@ class Tracing:
         while (done := self._done.get()) is not None:
             try:
                 self._make_spans_of(done)
-            except Exception:  # the thread must go on with later calls
+            except Exception:  # no error may end the thread
                 _log.exception("cannot make the spans of a call")
 
     def _make_spans_of(self, done: _FinishedCall) -> None:
