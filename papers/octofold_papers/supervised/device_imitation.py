@@ -32,7 +32,7 @@ from torch.nn.functional import cross_entropy
 
 from octofold_papers.supervised.imitation import PolicyProgress, require_logits
 
-_EAGER_UPDATES = 3  # updates before the recording, in which libraries choose their kernels
+_EAGER_UPDATES = 3  # number of updates before the recording, in which libraries choose kernels
 
 
 @dataclass(frozen=True)

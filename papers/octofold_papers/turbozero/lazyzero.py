@@ -257,8 +257,8 @@ def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
 
     `random` `[N, 4]` holds numbers in [0, 1).
     """
-    # If the rates of exponential waiting times are probabilities, each time is the shortest with the
-    # probability that is its rate.
+    # Each move waits for an exponential time whose rate is its probability. The probability that its time is
+    # the shortest is then the same.
     waits = -random.clamp(min=1e-30).log()
     return (logits - waits.log()).argmax(dim=1)
 

@@ -20,11 +20,12 @@ _U = np.uint64
 
 
 class Learning(NamedTuple):
-    """The options that the compiled functions need. The shares are explained in `NTupleOptions`."""
+    """The options that the compiled functions need."""
 
     rate_factor: np.float32
     """Factor of all learning rates: 1 until the cool-down, then less."""
     late_share: float
+    """Share of the games that begin in a late stage."""
 
 
 class Buffers(NamedTuple):
@@ -68,8 +69,8 @@ def learn(entries, layout, options, moves, stop, buffers):
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     own_rates = np.empty(8 * len(layout.shifts), np.float32)
-    # Every game adds the share of late games to `late`. When it reaches 1, a late game is due. Late games
-    # begin in each stage in turn.
+    # Every game adds the share of late games to `late`. When `late` reaches 1, a late game is due. Late games
+    # begin in each late stage in turn.
     late = np.float64(0)
     turn = 0
     while counts[2] < moves and not stop[0]:

@@ -18,8 +18,8 @@ from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
 _LARGEST_SHARE = 0.1
-"""Limit of an option marked `fits_run`, as a share of the run. The initial weights then make up at most
-e**-10 of the averaged weights."""
+"""Largest share of a run for an option marked `fits_run`. An average of weights over this share contains
+at most e**-10 of the initial weights."""
 
 Options = TypeVar("Options")
 
