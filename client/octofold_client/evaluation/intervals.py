@@ -3,7 +3,7 @@
 An interval is `(low, high)`, or None if the sample is too small.
 """
 
-from math import comb, exp, pi, sqrt
+from math import exp, lgamma, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,6 @@ Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""
 FEWEST = 10
 """Minimum number of games for an interval of an average."""
-_FEW = 1_000
-"""Maximum number of values for which the probability of the middle rank is computed with integers."""
 
 
 def standard_error(values: ArrayLike) -> float | None:
@@ -93,7 +91,8 @@ def _rank_of_median(n: int) -> int:
     if n < 1:
         return -1
     rank = n // 2
-    probability = _probability_of_middle(n)
+    # P(binomial = n // 2), which is the binomial coefficient times 2**-n
+    probability = exp(lgamma(n + 1) - lgamma(rank + 1) - lgamma(n - rank + 1) - n * log(2))
     # P(binomial <= rank) is one half, plus half of the middle probability for even n.
     tail = 0.5 + (probability / 2 if n % 2 == 0 else 0.0)
     while tail > 0.025:
@@ -101,16 +100,6 @@ def _rank_of_median(n: int) -> int:
         probability *= rank / (n - rank + 1)
         rank -= 1
     return rank
-
-
-def _probability_of_middle(n: int) -> float:
-    """Return P(binomial(n, 1/2) = n // 2), to about 15 digits."""
-    half = n // 2
-    if n <= _FEW:
-        return comb(n, half) / (1 << n)
-    # Stirling's series of the central binomial coefficient; the next term is below 1e-16.
-    even: float = exp(-1 / (8 * half) + 1 / (192 * half**3)) / sqrt(pi * half)
-    return even if n % 2 == 0 else even * n / (n + 1)
 
 
 def share_interval(successes: float, n: int) -> Interval:
