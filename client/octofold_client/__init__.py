@@ -3,36 +3,13 @@
     with Client("127.0.0.1:50051") as client:
         client.next_moves(boards).moves
 
-This module lists the public names. It imports neither the server nor any machine-learning library.
+`__all__` lists the public names; `octofold_client.errors` lists the exceptions among them. It imports neither the server nor any machine-learning library.
 """
 
 from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC
 from octofold_client.contenders.served_model import RemotePlayer
-from octofold_client.errors import (
-    BackendFailed,
-    BoardError,
-    BrokenAnswer,
-    ClientClosed,
-    ClusterError,
-    DeadlinePassed,
-    EvaluationError,
-    FolderInUse,
-    InvalidRequest,
-    LoadTestError,
-    ModelError,
-    NotAllowed,
-    NotOctofold,
-    OctofoldError,
-    OtherEvaluation,
-    QueueFull,
-    ReplayError,
-    ServerDied,
-    Unauthenticated,
-    Unavailable,
-    UnexpectedStatus,
-    UnknownModel,
-    UsageError,
-)
+from octofold_client.errors import *  # noqa: F403 - its `__all__`, which is added below
+from octofold_client.errors import __all__ as _errors
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
@@ -42,39 +19,17 @@ from octofold_client.session import EvaluationResult, evaluate, merge
 
 __all__ = [
     "AsyncClient",
-    "BackendFailed",
-    "BoardError",
-    "BrokenAnswer",
     "Client",
-    "ClientClosed",
-    "ClusterError",
     "Credentials",
-    "DeadlinePassed",
-    "EvaluationError",
     "EvaluationResult",
-    "FolderInUse",
-    "InvalidRequest",
-    "LoadTestError",
     "Model",
-    "ModelError",
     "ModelVersion",
     "NextMove",
     "NextMoves",
-    "NotAllowed",
-    "NotOctofold",
-    "OctofoldError",
-    "OtherEvaluation",
     "PendingAnswer",
-    "QueueFull",
     "RemotePlayer",
-    "ReplayError",
     "RetryPolicy",
-    "ServerDied",
-    "Unauthenticated",
-    "Unavailable",
-    "UnexpectedStatus",
-    "UnknownModel",
-    "UsageError",
     "evaluate",
     "merge",
 ]
+__all__ += _errors

@@ -71,7 +71,6 @@ __all__ = [
     "UnexpectedStatus",
     "UnknownModel",
     "UsageError",
-    "error_of_call",
 ]
 
 
