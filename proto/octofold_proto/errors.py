@@ -3,18 +3,6 @@
 The server raises an error, its status travels over the wire, and the client raises the same error again.
 `octofold_proto.status` maps errors to gRPC status codes. A malformed board is a `BoardError` of
 `octofold_game.rules` on the server and an `InvalidRequest` on the client.
-
-    OctofoldError
-     ├─ InvalidRequest      the request is malformed and can never succeed
-     ├─ UnknownModel        the model or this version of it does not exist
-     ├─ QueueFull           too many boards are waiting: retry after a pause
-     ├─ DeadlinePassed      the deadline passed before the answer was ready
-     ├─ Unavailable         the server is starting, draining, unloading or unreachable
-     ├─ Unauthenticated     the credentials are missing or wrong
-     ├─ NotAllowed          the credentials do not permit this call, or the server has disabled it
-     ├─ ModelError          the files of a model version are faulty
-     ├─ BackendFailed       the model failed on this batch; the server's log has its `error_id`
-     └─ UnexpectedStatus    a status that the service itself never sends, such as a proxy's
 """
 
 from __future__ import annotations
