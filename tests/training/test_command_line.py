@@ -11,7 +11,6 @@ import torch
 from octofold_game.commands.subcommands import Command
 from octofold_game.episodes import IllegalMoveError
 from octofold_players.local_player import OptionError
-from octofold_training import cli
 from octofold_training.cli import TrimFlags
 from octofold_training.errors import TrainingError
 from octofold_training.program import run_program
@@ -71,14 +70,6 @@ def test_without_an_extra_the_command_that_installs_it_is_named(
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.partition(" is not installed; run ")[2].endswith(f"[{extra}]'")
-
-
-def test_several_processes_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert cli.main(["student", "nowhere.toml"]) == 1
-    assert "octofold-train student runs in one process; start it without torchrun" in capsys.readouterr().err
 
 
 def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path) -> None:

@@ -115,8 +115,6 @@ def run_program(
     command, flags, own = parse(parser_of(program, description, commands, arguments), arguments)
     if isinstance(flags, RunFlags) and not (flags.recipe or flags.keys):
         own.fail("recipe is missing")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        return fail(f"{program} {command.name} runs in one process; start it without torchrun")
     # By default, OpenMP threads spin while they wait for the last thread of a loop. If other programs run,
     # spinning threads occupy the core that the last thread needs, and an update has many short loops. torch
     # reads the variable when it is imported.
