@@ -3,13 +3,16 @@
     with Client("127.0.0.1:50051") as client:
         client.next_moves(boards).moves
 
-`__all__` lists the public names; `octofold_client.errors` lists the exceptions among them. It imports neither the server nor any machine-learning library.
+This module lists the public names, except for the exceptions, which `octofold_client.errors` lists. It
+imports neither the server nor any machine-learning library.
 """
 
-from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC
+from octofold_client import (
+    _quiet_grpc,  # noqa: F401 - before anything else imports gRPC
+    errors,
+)
 from octofold_client.contenders.served_model import RemotePlayer
-from octofold_client.errors import *  # noqa: F403 - its `__all__`, which is added below
-from octofold_client.errors import __all__ as _errors
+from octofold_client.errors import *  # noqa: F403 - the names in its `__all__`
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
@@ -32,4 +35,4 @@ __all__ = [
     "evaluate",
     "merge",
 ]
-__all__ += _errors
+__all__ += errors.__all__
