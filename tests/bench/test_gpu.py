@@ -51,7 +51,7 @@ def test_the_bench_measures_a_cpu_and_says_what_the_other_parts_lack(tmp_path: P
 
 
 def measured(*flags: str, at: str = "", do: Callable[[int], object] = int) -> dict[str, Any]:
-    """Return the JSON of a quick run. When part number `at` begins, call `do` with the id of its process."""
+    """Return the JSON of a quick run. When part number `at` begins, call `do` with the id of the process."""
     with subprocess.Popen(
         [*COMMAND, *QUICK, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:

@@ -19,7 +19,7 @@ GUIDE = DEPLOY.parent / "docs" / "deploy.md"
 
 
 def example(first_words: str) -> str:
-    """Return the YAML block that begins like this."""
+    """Return the YAML block of the guide that begins with this text."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     (found,) = [block for block in blocks if block.startswith(first_words)]
     return str(found)

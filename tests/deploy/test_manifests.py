@@ -45,8 +45,8 @@ WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
 
 @functools.cache
 def validator_of(kind: str, api_version: str) -> Any:
-    """Return a validator for a kind of manifest, like `kubernetes_validate` in strict mode, which reads the
-    schemas once."""
+    """Return a validator for a kind of manifest, like that of `kubernetes_validate` in strict mode. It reads
+    each schema only once."""
     own = SCHEMAS / f"{kind.lower()}.json"
     if own.exists():
         return jsonschema.Draft202012Validator(json.loads(own.read_text(encoding="utf-8")))

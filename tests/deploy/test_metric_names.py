@@ -39,7 +39,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def selectors(query: promql.Expr, in_rate: bool = False) -> Iterator[tuple[promql.VectorSelector, bool]]:
-    """Yield the selectors of a query, and whether each is in a rate."""
+    """Yield the selectors of a query, and whether each is the argument of a rate."""
     match query:
         case promql.VectorSelector():
             yield query, in_rate

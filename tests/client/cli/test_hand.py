@@ -11,7 +11,7 @@ from support.terminals import DOWN, LEFT, OCTOFOLD, RIGHT, SECONDS, UP, Screen
 
 OpenScreen = Callable[..., Screen]
 TURNS = "hjkl" * 250
-"""Enough moves to end any game that these keys play; the keys after its end do nothing."""
+"""Keys for more moves than a game of these keys has. The keys after its end do nothing."""
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def verify(*files: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def rewrite(games: Path, tmp_path: Path) -> Callable[[Edit], Path]:
-    """A function that writes the games with an edited third one and correct checksums."""
+    """A function that writes the games, the third one edited, with correct checksums."""
 
     def rewrite(edit: Edit) -> Path:
         path = tmp_path / "edited.replay"

@@ -76,7 +76,7 @@ Served = tuple[str, FirstLegal]
 
 @pytest.fixture
 def two() -> Iterator[list[Served]]:
-    """Two servers whose models have one name but different files, with their records."""
+    """Two servers whose models have one name but different files, each with a record of its calls."""
     servers, served = [], []
     for digest in ("ab", "cd"):
         servicer = FirstLegal(digest * 32)

@@ -71,7 +71,7 @@ def test_a_ramp_sends_half_as_much_and_reaches_the_full_rate_at_its_end() -> Non
 
 
 def window(rate: float, milliseconds: float, errors: int = 0, sent: int | None = None) -> Counts:
-    """Return the counts of one second with `rate` answered calls of that latency."""
+    """Return the counts of one second with `rate` answered calls of equal latency."""
     counts = Counts(seconds=1.0, boards=round(rate), cpu_ns=Counter({0: 10**8}))
     for _ in range(round(rate)):
         counts.latencies.record(round(milliseconds * 1e3))

@@ -45,7 +45,7 @@ def cluster() -> Iterator[RealCluster]:
 
 
 def games_of(folder: Path) -> bytes:
-    """Return the file of all games after checking it."""
+    """Check all games of a result folder; return the content of its replay file."""
     for _, error in check_replays(folder / "games.replay"):
         assert error is None
     return (folder / "games.replay").read_bytes()

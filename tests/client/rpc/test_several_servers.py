@@ -111,7 +111,7 @@ def all_calls(fleet: Fleet) -> list[int]:
 
 
 async def more(fleet: Fleet, calls: int) -> list[int]:
-    """Wait until the servers have answered `calls` more; return the number of each server."""
+    """Wait until the servers have answered `calls` more calls; return how many each of them answered."""
     before = await asyncio.to_thread(all_calls, fleet)
     while sum(now := await asyncio.to_thread(all_calls, fleet)) - sum(before) < calls:
         await asyncio.sleep(0.1)
@@ -119,7 +119,7 @@ async def more(fleet: Fleet, calls: int) -> list[int]:
 
 
 async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
-    """Wait until each server answers this share of `calls`; the one that was ready first begins with more."""
+    """Wait until each server answers this share of the next calls. The first ready one begins with more."""
     while min(shares := await more(fleet, calls)) < share * sum(shares):
         pass
 

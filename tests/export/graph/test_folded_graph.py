@@ -108,7 +108,7 @@ def naive_features(
 
 @cache
 def names_of_moves(view: View) -> list[int]:
-    """Return each move's number on the view: it slides the turned board to the turned result."""
+    """Return the number of each move on the view: the move that slides the view to the view of the result."""
     square = np.zeros((4, 4), np.uint8)
     square[1, 1:3], square[2, 2] = (1, 2), 3
     results = [view(slide(square.reshape(1, 16), [move])[0].reshape(4, 4)) for move in range(4)]

@@ -57,7 +57,7 @@ def export(trained: Path, models: Path, *more: str) -> int:
 
 
 def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
-    """Return how many points `[N]` each move is worth less than the native player's."""
+    """Return by how many points `[N]` each move is worse than the native player's move."""
     values = network.action_values(pack(boards))
     difference: NDArray[Any] = values.max(axis=1) - values[np.arange(len(boards)), moves]
     return difference

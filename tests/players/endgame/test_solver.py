@@ -39,7 +39,7 @@ CORNER = Formation(
 
 
 def decided(solved: Solved) -> NDArray[np.int64]:
-    """Return the numbers of the positions with a decision."""
+    """Return the numbers of the positions for which the solution keeps a move."""
     return np.flatnonzero(np.unpackbits(solved.kept.view(np.uint8), bitorder="little"))
 
 

@@ -51,7 +51,7 @@ class Limits(NamedTuple):
     """Limits of a simple search."""
 
     least: float
-    """Minimum chance of a spawn."""
+    """Minimum chance of a spawn that the search considers."""
     enough: float
     """Value of an afterstate that ends the search."""
     lost: int

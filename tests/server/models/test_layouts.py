@@ -25,7 +25,7 @@ def card_offering(*precisions: Precision) -> Card:
 
 
 class Taking(FakeBackend):
-    """A backend that reports this time per board."""
+    """A backend that reports a given time per board."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -18,8 +18,8 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pairs() -> Iterator[tuple[int, list[Pair]]]:
-    """A port, and four connections to it as pairs of client's and server's end, three from one address and
-    one from another."""
+    """A port and four connections to it, three from one address and one from another. A connection is a pair:
+    the sockets of the client and of the server."""
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         found = []

@@ -46,7 +46,7 @@ def read(tmp_path: Path) -> Number:
 
 
 def look(number: WatchedFiles[int], clock: Clock, seconds: float = 1.0) -> int:
-    """Look now and again after some seconds; return the content in force."""
+    """Check the file twice, some seconds apart; return the content in force."""
     number.check()
     clock.now += seconds
     number.check()

@@ -265,7 +265,7 @@ def _run(
 
 
 def _end(code: object) -> None:
-    """End like an interpreter that does not clean up its modules, if the exit code is a number."""
+    """End the process like an interpreter, but without cleaning up modules, if the exit code is a number."""
     if isinstance(code, int | None):
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

@@ -45,7 +45,7 @@ def message_start(length: int, *, is_compressed: bool = False) -> bytes:
 
 
 def text_of(text: bytes) -> bytes:
-    """Return a string of a header block, not compressed: its length, then itself."""
+    """Return a text as an uncompressed string of a header block: its length, then its bytes."""
     if len(text) < 127:
         return bytes([len(text)]) + text
     length, rest = b"\x7f", len(text) - 127
