@@ -9,14 +9,14 @@ import pytest
 from octofold_game.episodes import Episode, Episodes, IllegalMoveError
 from octofold_game.player import Player
 from octofold_game.rules import afterstates, legal_moves
-from support.replays import told
+from support.replays import fields_of
 
 UP, RIGHT, DOWN, LEFT = range(4)
 Play = Callable[..., list[Episode]]
 
 
 def by_game(episodes: list[Episode]) -> list[tuple[Any, ...]]:
-    return sorted(told(episode) for episode in episodes)
+    return sorted(fields_of(episode) for episode in episodes)
 
 
 def test_a_seed_gives_the_same_games_whatever_the_number_in_flight(play: Play) -> None:

@@ -10,7 +10,7 @@ import pytest
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
 from octofold_game.replays import ReplayInUse, ReplayWriter, check_replays, read_replays, recover
-from support.replays import told
+from support.replays import fields_of
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def ends(tmp_path: Path, episodes: list[Episode]) -> list[int]:
 
 def test_games_are_read_as_they_were_written(path: Path, episodes: list[Episode]) -> None:
     games = list(read_replays(path))
-    assert [told(game) for game in games] == [told(episode) for episode in episodes[:5]]
+    assert [fields_of(game) for game in games] == [fields_of(episode) for episode in episodes[:5]]
     for game in games:
         verify(game)
 
@@ -50,7 +50,7 @@ def test_a_game_with_the_largest_tiles_is_read_as_it_was_written(
     game = replace(episodes[0], largest_exponent=17, score=3_932_100, final_board=final)
     with ReplayWriter(tmp_path / "games") as writer:
         writer.append(game)
-    assert [told(found) for found in read_replays(tmp_path / "games")] == [told(game)]
+    assert [fields_of(found) for found in read_replays(tmp_path / "games")] == [fields_of(game)]
 
 
 def test_each_game_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path, episodes: list[Episode]) -> None:
@@ -80,7 +80,7 @@ def test_a_file_with_an_incomplete_header_starts_anew(path: Path, episodes: list
     path.write_bytes(path.read_bytes()[:size])
     with ReplayWriter(path) as writer:
         writer.append(episodes[0])
-    assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
+    assert [fields_of(game) for game in read_replays(path)] == [fields_of(episodes[0])]
 
 
 def test_a_writer_continues_after_an_incomplete_record(path: Path, episodes: list[Episode]) -> None:
@@ -108,7 +108,7 @@ def test_a_file_of_zeros_starts_anew(path: Path, episodes: list[Episode], kept: 
     path.write_bytes(path.read_bytes()[:kept] + bytes(4096))
     with ReplayWriter(path) as writer:
         writer.append(episodes[0])
-    assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
+    assert [fields_of(game) for game in read_replays(path)] == [fields_of(episodes[0])]
 
 
 def test_zeros_between_games_are_damage_and_not_changed(path: Path, ends: list[int]) -> None:
@@ -144,7 +144,7 @@ def test_every_damaged_byte_is_found_and_the_file_not_changed(
         damaged[place] ^= 0x40
         path.write_bytes(damaged)
         games = read_replays(path)
-        assert told(next(games)) == told(episodes[0])
+        assert fields_of(next(games)) == fields_of(episodes[0])
         with pytest.raises(ReplayError, match=f"byte {ends[1]}: .* damaged") as error:
             next(games)
         assert error.value.offset == ends[1]

@@ -81,12 +81,12 @@ def boards() -> Boards:
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)
 def test_every_file_of_a_model_has_the_digest_in_its_card(card: Path) -> None:
-    told = read(card)
-    assert (told["name"], str(told["version"])) == card.parts[-3:-1]
-    whole = told.get("precisions", {}).values()  # a player has none
+    kept = read(card)
+    assert (kept["name"], str(kept["version"])) == card.parts[-3:-1]
+    whole = kept.get("precisions", {}).values()  # a player has none
     graphs = [*whole, *(graph["moves"] for graph in whole if graph.get("moves"))]
     tensors = [file for graph in graphs for file in graph.get("tensors", {}).values()]
-    of_player = (told.get("player") or {}).get("files", {}).values()
+    of_player = (kept.get("player") or {}).get("files", {}).values()
     files = {file["file"]: file["sha256"] for file in (*graphs, *tensors, *of_player)}
     assert {file: sha256(card.parent / file) for file in files} == files
     assert {file.name for file in card.parent.glob("*.onnx")} == {graph["file"] for graph in graphs}
@@ -96,10 +96,10 @@ def test_every_file_of_a_model_has_the_digest_in_its_card(card: Path) -> None:
 
 @pytest.mark.parametrize("folder", CHECKPOINTS, ids=lambda folder: folder.name)
 def test_a_checkpoint_is_complete_and_describes_every_stage(folder: Path) -> None:
-    told = read(folder / "checkpoint.json")
-    assert sha256(folder / told["file"]) == told["sha256"]
-    stages = told["training"]["stages"]
-    assert sum(stage["positions"] for stage in stages) == told["training"]["positions"]
+    kept = read(folder / "checkpoint.json")
+    assert sha256(folder / kept["file"]) == kept["sha256"]
+    stages = kept["training"]["stages"]
+    assert sum(stage["positions"] for stage in stages) == kept["training"]["positions"]
     teacher = set() if folder.parent.name == "published" else {"teacher_sha256"}
     assert all({"method", "options"} | teacher <= stage.keys() for stage in stages)
 
@@ -108,28 +108,28 @@ def test_a_checkpoint_is_complete_and_describes_every_stage(folder: Path) -> Non
 def test_every_precision_makes_the_checkpoints_moves_legally_and_turns_its_answer_with_the_board(
     card: Path, boards: Boards
 ) -> None:
-    told = read(card)
-    assert list(told["precisions"]) == ["fp32", "int8", "fp16"]
-    source = from_checkpoint(ROOT / "checkpoints" / told["name"])
+    kept = read(card)
+    assert list(kept["precisions"]) == ["fp32", "int8", "fp16"]
+    source = from_checkpoint(ROOT / "checkpoints" / kept["name"])
     assert (source.checkpoint_sha256, source.architecture) == (
-        told["checkpoint_sha256"],
-        told["architecture"],
+        kept["checkpoint_sha256"],
+        kept["architecture"],
     )
     plain = plain_head(source.description, source.evaluate)
-    compared = reference_answers(plain, boards[::COMPARED_EVERY], told["decision_rule"], told["symmetries"])
-    turned = reference_answers(plain, boards[::TURNED_EVERY], told["decision_rule"], told["symmetries"])
+    compared = reference_answers(plain, boards[::COMPARED_EVERY], kept["decision_rule"], kept["symmetries"])
+    turned = reference_answers(plain, boards[::TURNED_EVERY], kept["decision_rule"], kept["symmetries"])
     exact = graph_of(card, "fp32")
     check_parity(exact, compared)
     exact_moves = exact.next_moves(boards)
-    for name in told["precisions"]:
+    for name in kept["precisions"]:
         graph = graph_of(card, name) if name != "fp32" else exact
-        check_equivariance(graph, turned, told["symmetries"])
+        check_equivariance(graph, turned, kept["symmetries"])
         moves = graph.next_moves(boards) if name != "fp32" else exact_moves
         assert moves[0] == -1
         assert legal_moves(boards[1:])[np.arange(len(boards) - 1), moves[1:]].all()
         assert np.mean(moves[::COMPARED_EVERY] == compared.answers.move) > 0.9
         assert np.mean(moves == exact_moves) > 0.95
-        assert told["precisions"][name].get("agreement", 1.0) >= 0.99
+        assert kept["precisions"][name].get("agreement", 1.0) >= 0.99
 
 
 @pytest.mark.parametrize("kind", ["expectimax", "perimeter"])

@@ -59,7 +59,7 @@ PLAYERS: dict[str, tuple[dict[str, Option], Callable[[Path], ValuePlayer]]] = {
 every_player = pytest.mark.parametrize("name", PLAYERS)
 
 
-def both(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
+def player_and_search(name: str, folder: Path, cores: int = 2) -> tuple[ValuePlayer, Search]:
     """Return a player, and the search that a server would make for it."""
     options, make = PLAYERS[name]
     player = make(folder)
@@ -71,8 +71,8 @@ def test_a_served_player_makes_the_moves_of_the_player(
     name: str, folder: Path, boards: NDArray[np.uint8]
 ) -> None:
     boards = np.concatenate([boards, np.array([OPEN, BLOCK, NEARLY_OVER, LARGE], np.uint8)])
-    player, one_core = both(name, folder, 1)
-    _, cores = both(name, folder, 3)
+    player, one_core = player_and_search(name, folder, 1)
+    _, cores = player_and_search(name, folder, 3)
     moves, values = player.next_moves(boards), player.action_values(boards).astype(np.float32)
     for search in (one_core, cores):
         for limits in (Limits(HOURS), Limits()):
@@ -90,7 +90,7 @@ def test_a_served_player_makes_the_moves_of_the_player(
 
 
 def test_tables_answer_without_a_search(folder: Path) -> None:
-    _, search = both("perimeter", folder)
+    _, search = player_and_search("perimeter", folder)
     found = search.find(np.array([BLOCK, OPEN], np.uint8), Limits())
     assert found.depth.tolist() == [0, 4]
     assert found.moves[0] >= 0
@@ -98,7 +98,7 @@ def test_tables_answer_without_a_search(folder: Path) -> None:
 
 @every_player
 def test_a_served_player_that_is_stopped_finishes_no_search(name: str, folder: Path) -> None:
-    _, search = both(name, folder)
+    _, search = player_and_search(name, folder)
     stop = np.ones(1, np.uint8)
     for limits in (Limits(HOURS, stop), Limits(HOURS, stop, True)):
         found = search.find(np.array([OPEN] * 20, np.uint8), limits)
@@ -110,7 +110,7 @@ def test_a_served_player_that_is_stopped_finishes_no_search(name: str, folder: P
 
 @every_player
 def test_a_search_one_move_deep_is_finished_even_without_time(name: str, folder: Path) -> None:
-    _, search = both(name, folder)
+    _, search = player_and_search(name, folder)
     for limits in (Limits(0.0), Limits(0.0, deeper=True)):
         assert search.find(np.array([OPEN] * 20, np.uint8), limits).depth.tolist() == [1] * 20
 
@@ -120,7 +120,7 @@ def test_a_search_one_move_deep_is_finished_even_without_time(name: str, folder:
 def test_a_turn_that_ends_leaves_boards_that_have_not_begun(
     name: str, cores: int, folder: Path, boards: NDArray[np.uint8]
 ) -> None:
-    _, search = both(name, folder, cores)
+    _, search = player_and_search(name, folder, cores)
     whole = search.find(boards, Limits())
     done = 0
     while done < len(boards):
@@ -138,7 +138,7 @@ def test_a_turn_that_ends_leaves_boards_that_have_not_begun(
 
 @pytest.mark.parametrize("name", ["expectimax", "ntuple", "perimeter"])
 def test_a_search_that_would_take_hours_ends_when_stopped(name: str, folder: Path) -> None:
-    _, search = both(name, folder)
+    _, search = player_and_search(name, folder)
     stop, begun = np.zeros(1, np.uint8), threading.Event()
     moves: list[int] = []
 
@@ -225,7 +225,7 @@ def test_a_kind_without_files_refuses_files() -> None:
 
 @every_player
 def test_a_search_of_no_boards_finds_nothing(name: str, folder: Path) -> None:
-    _, search = both(name, folder)
+    _, search = player_and_search(name, folder)
     found = search.find(np.zeros((0, 16), np.uint8), Limits())
     assert found.values is not None
     assert [len(each) for each in found if each is not None] == [0] * 4

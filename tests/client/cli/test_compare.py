@@ -17,7 +17,7 @@ from support.shipped import newest
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change to a temporary folder, because the command writes below the working folder."""
     monkeypatch.chdir(tmp_path)
 

@@ -27,7 +27,7 @@ class Preferring:
         return moves
 
 
-class Elsewhere(Preferring):
+class DefinedElsewhere(Preferring):
     """A subclass that makes the same moves but is defined elsewhere."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
@@ -50,7 +50,7 @@ def test_players_with_equal_options_have_the_same_digest() -> None:
     ("one", "other"),
     [
         (Preferring([0, 1, 2, 3]), Preferring([1, 0, 2, 3])),
-        (Preferring([0, 1]), Elsewhere([0, 1])),
+        (Preferring([0, 1]), DefinedElsewhere([0, 1])),
         (Biased(0.1), Biased(0.9)),
         (Preferring(Path("a")), Preferring(Path("b"))),
         (Preferring(1), Preferring(1.0)),

@@ -53,16 +53,16 @@ def nonsense(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     return worth
 
 
-def the_wrong_way(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
+def inverted_values(boards: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return values that are high for bad boards."""
     worth: NDArray[np.float64] = 1_500 - near_the_corner(boards)
     return worth
 
 
-VALUES = pytest.mark.parametrize("values", [near_the_corner, nonsense, the_wrong_way])
+VALUES = pytest.mark.parametrize("values", [near_the_corner, nonsense, inverted_values])
 
 
-def pleasing(values: Values, board: NDArray[np.uint8]) -> int | None:
+def best_move(values: Values, board: NDArray[np.uint8]) -> int | None:
     """Return the legal move to the board with the highest value; None if the game is over."""
     after, _, legal = afterstates(board[None])
     return int(np.where(legal[0], values(after[0]), -np.inf).argmax()) if legal.any() else None
@@ -73,7 +73,7 @@ def all_games(values: Values, start: NDArray[np.uint8], moves: int) -> list[tupl
     games: list[tuple[Episode, float]] = []
 
     def play(board: NDArray[np.uint8], made: bytes, score: int, probability: float) -> None:
-        move = pleasing(values, board) if len(made) < moves else None
+        move = best_move(values, board) if len(made) < moves else None
         if move is None:
             games.append((Episode(len(games), 1, 17, start, made, score, board), probability))
             return
@@ -180,7 +180,7 @@ def test_a_folder_reuses_stored_luck_only_for_the_same_values(folder: ResultFold
     assert sum(asked) == 32 * 15 * 2  # only the boards at the start
     assert (again.corrections == first.corrections).all()
     assert again.start == first.start
-    other = luck_in(folder, judge_by(the_wrong_way, "2" * 64))
+    other = luck_in(folder, judge_by(inverted_values, "2" * 64))
     assert (other.corrections != first.corrections).any()
     (folder.path / FILE).write_bytes(b"PK damaged")
     assert (luck_in(folder, judge_by(counting)).corrections == first.corrections).all()

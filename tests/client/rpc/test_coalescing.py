@@ -29,7 +29,7 @@ class Failed(grpc.RpcError):
 REFUSED = Failed(grpc.StatusCode.INVALID_ARGUMENT)
 
 
-class ByHand:
+class ManualCalls:
     """A sender of calls that only the test ends. The answer to a board is its first cell."""
 
     def __init__(self, servers: int = 1) -> None:
@@ -69,7 +69,7 @@ def moves(asked: list[ThreadRequest]) -> list[int]:
 
 
 def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_as_many_wait_as_are_in_flight() -> None:
-    hand = ByHand()
+    hand = ManualCalls()
     asked = hand.ask(1)
     assert hand.calls == [[1]]
     asked += hand.ask(2, 3, 4, 5, 6)
@@ -84,7 +84,7 @@ def test_a_lone_board_is_sent_at_once_and_later_ones_wait_until_as_many_wait_as_
 
 
 def test_a_refused_call_is_repeated_in_halves_until_the_bad_board_is_alone() -> None:
-    hand = ByHand()
+    hand = ManualCalls()
     asked = hand.ask(1, 2, 3, 4, 9, 5)
     hand.end(0)
     hand.end(1)
@@ -101,7 +101,7 @@ def test_a_refused_call_is_repeated_in_halves_until_the_bad_board_is_alone() -> 
 
 
 def test_a_call_is_cancelled_when_its_last_waiter_has_left() -> None:
-    hand = ByHand()
+    hand = ManualCalls()
     asked = hand.ask(1, 2, 3, 4)
     _, call = hand.begun[2]
     asked[2].cancel()
@@ -111,7 +111,7 @@ def test_a_call_is_cancelled_when_its_last_waiter_has_left() -> None:
 
 
 def test_each_caller_keeps_its_own_deadline_and_the_call_has_the_latest() -> None:
-    hand = ByHand()
+    hand = ManualCalls()
     hand.ask(1, 2)
     (short,) = hand.ask(3, seconds=0.01)
     (long,) = hand.ask(4)
@@ -124,7 +124,7 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_has_the_latest() -> Non
 
 
 def test_ctrl_c_in_the_sending_thread_loses_no_board_of_other_threads() -> None:
-    class Interrupted(ByHand):
+    class Interrupted(ManualCalls):
         interrupt = False
 
         def __call__(self, send: Send) -> Future[Any]:
@@ -144,7 +144,7 @@ def test_ctrl_c_in_the_sending_thread_loses_no_board_of_other_threads() -> None:
 
 
 async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> None:
-    hand = ByHand()
+    hand = ManualCalls()
     tasks = []
     for board in (1, 2, 3, 4):
         asked = TaskRequest(SendBoard(bytes([board] * 16), MINUTE), HERE)
@@ -161,6 +161,6 @@ async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> Non
 
 
 def test_with_several_servers_calls_are_smaller_so_that_each_server_gets_some() -> None:
-    hand = ByHand(servers=2)
+    hand = ManualCalls(servers=2)
     hand.ask(*range(8))
     assert hand.calls == [[0], [1], [2], [3], [4], [5], [6, 7]]

@@ -110,7 +110,7 @@ def all_calls(fleet: Fleet) -> list[int]:
     return [calls_of(server) for server in fleet.servers if server.process.poll() is None]
 
 
-async def more(fleet: Fleet, calls: int) -> list[int]:
+async def further_calls(fleet: Fleet, calls: int) -> list[int]:
     """Wait until the servers have answered `calls` more calls; return how many each of them answered."""
     before = await asyncio.to_thread(all_calls, fleet)
     while sum(now := await asyncio.to_thread(all_calls, fleet)) - sum(before) < calls:
@@ -120,7 +120,7 @@ async def more(fleet: Fleet, calls: int) -> list[int]:
 
 async def spread_over_all(fleet: Fleet, calls: int, share: float) -> None:
     """Wait until each server answers this share of the next calls. The first ready one begins with more."""
-    while min(shares := await more(fleet, calls)) < share * sum(shares):
+    while min(shares := await further_calls(fleet, calls)) < share * sum(shares):
         pass
 
 
@@ -143,9 +143,9 @@ async def test_existing_clients_find_a_new_server_and_lose_no_call_when_one_is_k
         await asyncio.to_thread(wait_for, lambda: calls_of(third) > 0)
         await spread_over_all(fleet, 300, 0.2)
         async with under("threads", fleet.listed) as by_threads:
-            await more(fleet, 300)
+            await further_calls(fleet, 300)
             third.kill()
-            await more(fleet, 500)
+            await further_calls(fleet, 500)
     loads = (by_name, by_threads)
     assert [calls.failures for calls in loads] == [[], []]
     assert all(calls.answered > 100 for calls in loads)

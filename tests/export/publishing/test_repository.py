@@ -77,7 +77,7 @@ def test_a_failure_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     assert everything_below(tmp_path) == []
 
 
-class Meanwhile(dict[str, bytes]):
+class OvertakenFiles(dict[str, bytes]):
     """Files of version 1. While they are written, another export publishes the same version."""
 
     def __init__(self, models: Path) -> None:
@@ -93,7 +93,7 @@ class Meanwhile(dict[str, bytes]):
 
 def test_the_slower_of_two_exports_does_not_change_the_version_of_the_faster(tmp_path: Path) -> None:
     with pytest.raises(VersionExistsError, match="cnn5/1 exists; published versions are never replaced"):
-        publish(tmp_path / "models", "cnn5", 1, Meanwhile(tmp_path / "models"), "name: cnn5")
+        publish(tmp_path / "models", "cnn5", 1, OvertakenFiles(tmp_path / "models"), "name: cnn5")
     assert everything_below(tmp_path / "models/cnn5") == ["1", "1/model.onnx", "config.pbtxt"]
 
 

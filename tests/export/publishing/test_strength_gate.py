@@ -27,7 +27,7 @@ SHORT_GAMES = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 5}
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Change to a temporary folder, because games are kept below the working folder."""
     monkeypatch.chdir(tmp_path)
 

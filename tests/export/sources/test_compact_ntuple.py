@@ -56,7 +56,7 @@ def export(trained: Path, models: Path, *more: str) -> int:
     return main(["--ntuple", str(trained), "--name", "small", "--models", str(models), *more])
 
 
-def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
+def points_lost(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
     """Return by how many points `[N]` each move is worse than the native player's move."""
     values = network.action_values(pack(boards))
     difference: NDArray[Any] = values.max(axis=1) - values[np.arange(len(boards)), moves]
@@ -89,7 +89,7 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
         (moves,) = session.run(["move"], {"boards": asked})
         decided = best_moves(unpacked.action_values(pack(asked))) >= 0
         np.testing.assert_array_equal(moves >= 0, decided)
-        assert (behind(unpacked, asked[decided], moves[decided]) <= TIE).all()
+        assert (points_lost(unpacked, asked[decided], moves[decided]) <= TIE).all()
 
 
 def test_lanes_and_views_share_tables_which_are_unpacked_once(

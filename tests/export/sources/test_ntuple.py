@@ -61,7 +61,9 @@ def export(saved: Path, models: Path, *more: str) -> int:
     return main(["--ntuple", str(saved), "--name", "tiny", "--models", str(models), *more])
 
 
-def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[np.float32]:
+def points_lost(
+    network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]
+) -> NDArray[np.float32]:
     """Return by how many points `[N]` each move is worse than the native player's move."""
     values = network.action_values(pack(boards))
     difference: NDArray[np.float32] = values.max(axis=1) - values[np.arange(len(boards)), moves]
@@ -72,7 +74,7 @@ def test_moves_equal_those_of_the_native_player_up_to_ties(
     graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     moves = graph.next_moves(boards)
-    assert (behind(network, boards, moves) <= TIE).all()
+    assert (points_lost(network, boards, moves) <= TIE).all()
     assert np.mean(moves == best_moves(network.action_values(pack(boards)))) > 0.98
 
 
@@ -132,7 +134,7 @@ def test_a_server_answers_with_the_native_players_moves(
 ) -> None:
     with served(models) as server, Client(server.target) as client:
         moves = client.next_moves(boards).moves
-    assert (behind(network, boards, moves) <= TIE).all()
+    assert (points_lost(network, boards, moves) <= TIE).all()
 
 
 def test_moves_that_are_worse_than_the_players_are_found(
@@ -155,7 +157,7 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
         str(tmp_path / "models/tiny/1/model.onnx"), providers=["CPUExecutionProvider"]
     )
     (moves,) = session.run(["move"], {"boards": boards})
-    assert (behind(NTupleNetwork(((1, 5, 6),), values), boards, moves) <= TIE).all()
+    assert (points_lost(NTupleNetwork(((1, 5, 6),), values), boards, moves) <= TIE).all()
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_matrix_form_answers_like_the_network(boards: torch.Tensor) -> None:
     torch.testing.assert_close(form.values(boards), values[:, 0], rtol=1e-3, atol=1e-4)
 
 
-class Told:
+class FixedPolicy:
     """A fake network with a fixed policy, and the number of empty cells as its value."""
 
     def __init__(self, *policy: float) -> None:
@@ -92,7 +92,7 @@ def shares_of(form: Any, boards: torch.Tensor, **options: Any) -> torch.Tensor:
 
 def test_every_legal_move_begins_a_rollout_and_no_other_does(boards: torch.Tensor) -> None:
     legal = torch.from_numpy(legal_moves(boards.numpy()))
-    shares = shares_of(Told(0.97, 0.01, 0.01, 0.01), boards, rollouts=4, depth=2)
+    shares = shares_of(FixedPolicy(0.97, 0.01, 0.01, 0.01), boards, rollouts=4, depth=2)
     torch.testing.assert_close(shares.sum(dim=1), torch.ones(len(boards)))
     assert torch.equal(shares > 0, legal)
 
@@ -101,7 +101,7 @@ def test_rollouts_begin_as_puct_says() -> None:
     """Values depend only on the first move: moving sideways leaves 13 empty cells, up and down 14."""
     board = torch.tensor([[1] + [0] * 3 + [1] + [0] * 7 + [2] + [0] * 3], dtype=torch.uint8)
     policy, c, rollouts = [0.1, 0.6, 0.1, 0.2], 2.0, 40
-    shares = shares_of(Told(*policy), board, rollouts=rollouts, depth=1, puct=c)
+    shares = shares_of(FixedPolicy(*policy), board, rollouts=rollouts, depth=1, puct=c)
     legal = legal_moves(board.numpy())[0]
     values = np.array([13.0, 12.0, 13.0, 12.0])
     prior = np.where(legal, policy, 0) / np.array(policy)[legal].sum()
@@ -121,7 +121,7 @@ def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
     search = TensorRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))
     moves = torch.full((200,), 1)
 
-    class One(Told):
+    class One(FixedPolicy):
         def values(self, boards: torch.Tensor) -> torch.Tensor:
             return torch.ones(len(boards))
 
@@ -220,7 +220,7 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
         assert torch.equal(mine, saved)
 
 
-class Same(TensorRollouts):
+class SamePolicy(TensorRollouts):
     """A fake network with the same policy on every board."""
 
     def shares(self, _form: Any, boards: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -230,7 +230,7 @@ class Same(TensorRollouts):
 @pytest.mark.parametrize(("temperature", "expected"), [(0.01, {3}), (100.0, {0, 1, 2, 3})])
 def test_moves_are_sampled_from_the_shares_at_the_temperature(temperature: float, expected: set[int]) -> None:
     run = run_of(temperature=temperature)
-    run._search = Same(1, 1, 1.0, run.environment.table)
+    run._search = SamePolicy(1, 1, 1.0, run.environment.table)
     made: list[int] = []
     step = run.environment.step
 

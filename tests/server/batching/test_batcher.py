@@ -177,12 +177,12 @@ def test_the_end_of_every_call_is_reported_exactly_once(new_batcher: NewBatcher)
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    told: list[Call] = []
+    ended_calls: list[Call] = []
     calls = [
-        submit(batcher, marked(1), told=told),
-        submit(batcher, marked(9, 100), told=told),
-        submit(batcher, marked(2), deadline=time.monotonic() + 0.05, told=told),
-        submit(batcher, marked(3), told=told),
+        submit(batcher, marked(1), ended_calls=ended_calls),
+        submit(batcher, marked(9, 100), ended_calls=ended_calls),
+        submit(batcher, marked(2), deadline=time.monotonic() + 0.05, ended_calls=ended_calls),
+        submit(batcher, marked(3), ended_calls=ended_calls),
     ]
     batcher.cancel(calls[3])
     batcher.cancel(calls[3])
@@ -190,7 +190,7 @@ def test_the_end_of_every_call_is_reported_exactly_once(new_batcher: NewBatcher)
         calls[2].result()
     backend.gate.set()
     batcher.close()
-    assert sorted(map(id, told)) == sorted(map(id, calls))
+    assert sorted(map(id, ended_calls)) == sorted(map(id, calls))
 
 
 def test_every_call_ends_once_with_its_own_answer_or_error_whatever_callers_do_at_once(

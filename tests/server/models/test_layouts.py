@@ -24,7 +24,7 @@ def card_offering(*precisions: Precision) -> Card:
     return Card(format=CARD_FORMAT, name="tiny", version=1, largest_exponent=15, precisions=files)
 
 
-class Taking(FakeBackend):
+class TimedBackend(FakeBackend):
     """A backend that reports a given time per board."""
 
     def __init__(self, seconds: float) -> None:
@@ -34,7 +34,7 @@ class Taking(FakeBackend):
         return self._seconds * boards
 
 
-class InStages(Taking):
+class TwoStageBackend(TimedBackend):
     """A backend that runs undecided boards a second time."""
 
     in_stages = True
@@ -64,7 +64,7 @@ def test_the_default_batch_size_is_the_first_that_is_worth_its_cost(
     write_version("m", 1)
 
     def batch_size(
-        milliseconds_a_board: float, lanes: int = 2, largest: int = 0, kind: type[Taking] = Taking
+        milliseconds_a_board: float, lanes: int = 2, largest: int = 0, kind: type[TimedBackend] = TimedBackend
     ) -> int:
         def backends(_model: bytes, layout: Layout, *_files: object) -> Sequence[Backend]:
             return [kind(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
@@ -77,7 +77,11 @@ def test_the_default_batch_size_is_the_first_that_is_worth_its_cost(
 
     assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
     assert [batch_size(milliseconds) for milliseconds in (0.02, 0.01, 0.001)] == [64, 128, 256]
-    assert [batch_size(milliseconds, kind=InStages) for milliseconds in (9.0, 0.1, 0.001)] == [16, 64, 256]
+    assert [batch_size(milliseconds, kind=TwoStageBackend) for milliseconds in (9.0, 0.1, 0.001)] == [
+        16,
+        64,
+        256,
+    ]
     assert batch_size(0.4, lanes=1) == 32
     assert batch_size(0.4, largest=64) == 64
 

@@ -35,7 +35,7 @@ class Callers:
 
     def __init__(self, target: str) -> None:
         self.outcomes: list[object] = []
-        self.told = threading.Event()
+        self.notified = threading.Event()
         self._answered = threading.Semaphore(0)
         self._target = target
         self._threads = [threading.Thread(target=self._call, args=(count,)) for count in (1, 1, 2000)]
@@ -89,7 +89,7 @@ class Callers:
         with grpc.insecure_channel(self._target) as channel:
             for reply in health_stub(channel).Watch(health_pb2.HealthCheckRequest()):
                 if reply.status == NOT_SERVING:
-                    self.told.set()
+                    self.notified.set()
                     return
 
 
@@ -102,7 +102,7 @@ def test_sigterm_under_load_notifies_watchers_then_refuses_calls_and_answers_acc
         callers = Callers(server.target)
         callers.wait_for_answers()
         server.process.send_signal(signal.SIGTERM)
-        assert callers.told.wait(LIMIT_SECONDS)
+        assert callers.notified.wait(LIMIT_SECONDS)
         callers.wait_for_answers()
         assert set(callers.outcomes) == {True}
         with grpc.insecure_channel(server.target) as channel:

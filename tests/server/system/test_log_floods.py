@@ -51,9 +51,9 @@ def test_calls_with_an_unknown_encoding_are_counted_and_not_logged_one_by_one(
             connection.begin(METHOD, headers, END_STREAM)
         assert connection.wait_for_ends(calls)
     assert server.terminate() == 0
-    told = server.log.count("Error parsing 'grpc-encoding' metadata")
-    assert 0 < told < calls
-    assert told + left_out(server.log) > calls
+    logged = server.log.count("Error parsing 'grpc-encoding' metadata")
+    assert 0 < logged < calls
+    assert logged + left_out(server.log) > calls
 
 
 def test_calls_without_a_token_are_counted_and_not_logged_one_by_one(server: ServerProcess) -> None:
@@ -63,9 +63,9 @@ def test_calls_without_a_token_are_counted_and_not_logged_one_by_one(server: Ser
         begun = [stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16))) for _ in range(calls)]
         assert {call.code() for call in begun} == {grpc.StatusCode.UNAUTHENTICATED}
     assert server.terminate() == 0
-    told = server.log.count("no token:")
-    assert told < calls
-    assert left_out(server.log) > calls - told
+    logged = server.log.count("no token:")
+    assert logged < calls
+    assert left_out(server.log) > calls - logged
 
 
 def test_a_path_in_a_call_can_neither_fill_the_log_nor_forge_a_field(

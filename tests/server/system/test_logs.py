@@ -36,11 +36,16 @@ def test_a_json_line_is_one_object_whatever_the_message() -> None:
         record('said "no"\n', fields={"code": "X", "path": Path("/a")}, exc_info=failure)
     )
     assert "\n" not in line
-    told = json.loads(line)
-    assert told["message"] == 'said "no"\n'
-    assert (told["level"], told["logger"], told["code"], told["path"]) == ("warning", "place", "X", "/a")
-    assert told["time"].endswith("+00:00")
-    assert "ValueError: two" in told["traceback"]
+    entry = json.loads(line)
+    assert entry["message"] == 'said "no"\n'
+    assert (entry["level"], entry["logger"], entry["code"], entry["path"]) == (
+        "warning",
+        "place",
+        "X",
+        "/a",
+    )
+    assert entry["time"].endswith("+00:00")
+    assert "ValueError: two" in entry["traceback"]
 
 
 def test_text_of_callers_cannot_start_a_line_and_a_traceback_keeps_its_lines() -> None:
@@ -79,9 +84,9 @@ def test_a_server_that_cannot_start_also_logs_json(
     (tmp_path / "models").mkdir()
     server = start_server("--log-format", "json", "--processes", processes, *arguments, ready=False)
     assert server.wait() == 1
-    (told,) = [json.loads(line) for line in server.log.splitlines()]
-    assert told["level"] == "critical"
-    assert told["message"].startswith(message)
+    (entry,) = [json.loads(line) for line in server.log.splitlines()]
+    assert entry["level"] == "critical"
+    assert entry["message"].startswith(message)
 
 
 def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
@@ -110,7 +115,7 @@ def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
     assert server.terminate() == 0
     assert ids[1:] == ["mine-1", "mine-2/5"]
     lines = [json.loads(line) for line in server.log.splitlines()]
-    told = {line["request_id"]: line for line in lines if "request_id" in line}
+    entry = {line["request_id"]: line for line in lines if "request_id" in line}
     for identity in ids:
-        assert told[identity]["code"] == "INVALID_ARGUMENT"
-        assert "board 0 ends before its cell 5" in told[identity]["message"]
+        assert entry[identity]["code"] == "INVALID_ARGUMENT"
+        assert "board 0 ends before its cell 5" in entry[identity]["message"]

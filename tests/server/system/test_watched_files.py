@@ -45,7 +45,7 @@ def read(tmp_path: Path) -> Number:
     return Number(tmp_path / "number")
 
 
-def look(number: WatchedFiles[int], clock: Clock, seconds: float = 1.0) -> int:
+def check_twice(number: WatchedFiles[int], clock: Clock, seconds: float = 1.0) -> int:
     """Check the file twice, some seconds apart; return the content in force."""
     number.check()
     clock.now += seconds
@@ -55,10 +55,10 @@ def look(number: WatchedFiles[int], clock: Clock, seconds: float = 1.0) -> int:
 
 def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number, clock: Clock) -> None:
     number = WatchedFiles([read.path], read, clock)
-    assert [look(number, clock) for _ in range(5)] == [1] * 5
+    assert [check_twice(number, clock) for _ in range(5)] == [1] * 5
     assert read.reads == 1
     read.path.write_text("22", encoding="utf-8")
-    assert [look(number, clock) for _ in range(5)] == [22] * 5
+    assert [check_twice(number, clock) for _ in range(5)] == [22] * 5
     assert read.reads == 2
 
 
@@ -74,7 +74,7 @@ def test_a_file_of_a_secret_is_read_again_when_kubernetes_replaces_its_folder(
     number_of = WatchedFiles([read.path], read, clock)
     (tmp_path / "..data_tmp").symlink_to("..22")
     (tmp_path / "..data_tmp").replace(tmp_path / "..data")
-    assert look(number_of, clock) == 22
+    assert check_twice(number_of, clock) == 22
 
 
 def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
@@ -82,29 +82,29 @@ def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
 ) -> None:
     number = WatchedFiles([read.path], read, clock)
     read.path.write_text("none", encoding="utf-8")
-    assert [look(number, clock) for _ in range(5)] == [1] * 5
+    assert [check_twice(number, clock) for _ in range(5)] == [1] * 5
     assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 1
     read.path.write_text("333", encoding="utf-8")
-    assert look(number, clock) == 333
+    assert check_twice(number, clock) == 333
 
 
 def test_a_file_that_is_being_written_is_not_read_before_it_is_complete(read: Number, clock: Clock) -> None:
     number = WatchedFiles([read.path], read, clock)
     for text in ("", "2", "22"):  # a shell creates the file empty before a command writes to it
         read.path.write_text(text, encoding="utf-8")
-        assert look(number, clock, 0.9) == 1
+        assert check_twice(number, clock, 0.9) == 1
     assert read.reads == 1
-    assert look(number, clock, 0.2) == 22
+    assert check_twice(number, clock, 0.2) == 22
 
 
 def test_a_file_that_stays_empty_or_missing_is_read_eventually(read: Number, clock: Clock) -> None:
     size = WatchedFiles([read.path], lambda: read.path.stat().st_size if read.path.exists() else -1, clock)
     read.path.write_text("", encoding="utf-8")
-    assert look(size, clock, 4.0) == 1
-    assert look(size, clock, 1.0) == 0
+    assert check_twice(size, clock, 4.0) == 1
+    assert check_twice(size, clock, 1.0) == 0
     read.path.unlink()
-    assert look(size, clock, 4.0) == 0
-    assert look(size, clock, 1.0) == -1
+    assert check_twice(size, clock, 4.0) == 0
+    assert check_twice(size, clock, 1.0) == -1
 
 
 def test_files_on_a_hanging_mount_do_not_delay_calls(read: Number) -> None:

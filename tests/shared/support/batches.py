@@ -29,9 +29,9 @@ def marked(mark: int, count: int = 1) -> Boards:
 class Awaited(Call):
     """A call that records its end. A test can wait for it."""
 
-    def __init__(self, *arguments: Any, told: list[Call] | None = None, **more: Any) -> None:
+    def __init__(self, *arguments: Any, ended_calls: list[Call] | None = None, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._told = [] if told is None else told
+        self._ended_calls = [] if ended_calls is None else ended_calls
         self._ended = threading.Event()
 
     @staticmethod
@@ -40,7 +40,7 @@ class Awaited(Call):
             call.record_end()
 
     def record_end(self) -> None:
-        self._told.append(self)
+        self._ended_calls.append(self)
         self._ended.set()
 
     def result(self) -> Answer:
@@ -55,9 +55,9 @@ def submit(
     boards: Boards,
     deadline: float = math.inf,
     priority: Priority = Priority.INTERACTIVE,
-    told: list[Call] | None = None,
+    ended_calls: list[Call] | None = None,
 ) -> Awaited:
-    call = Awaited(boards, deadline, priority, told=told)
+    call = Awaited(boards, deadline, priority, ended_calls=ended_calls)
     batcher.submit(call)
     return call
 

@@ -225,10 +225,10 @@ class _Original:
             with suppress(ChildProcessError):  # a signal handler has already reported it
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
-                    told = self._copies.pop(pid)[0]
+                    status_pipe = self._copies.pop(pid)[0]
                     with suppress(BrokenPipeError):
-                        os.write(told, NUMBER.pack(status))
-                    os.close(told)
+                        os.write(status_pipe, NUMBER.pack(status))
+                    os.close(status_pipe)
 
 
 def _import(command: str) -> None:

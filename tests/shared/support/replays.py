@@ -24,8 +24,8 @@ def replays_of(folder: Path) -> Replays:
     return games
 
 
-def told(episode: Episode) -> tuple[Any, ...]:
-    """Return the properties of an episode, for comparison with another episode."""
+def fields_of(episode: Episode) -> tuple[Any, ...]:
+    """Return all fields of an episode, for comparison with another episode."""
     boards = episode.start.tolist(), episode.final_board.tolist()
     return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
 
