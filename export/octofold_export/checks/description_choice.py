@@ -1,9 +1,9 @@
 """Chooses the description of a network by games: how it reads a board, and what its output means.
 
 The games also check a description that the user gives. The network plays with each candidate description.
-Candidates that score clearly less than the best one stop playing. The others continue until one is left or
-all rounds are played. The best candidate must also score more than a player that ignores the board and tries
-moves in a fixed order. Otherwise the network has learned too little for games to decide.
+Candidates that score clearly less than the best one stop playing. The other candidates continue until one is
+left or all rounds are played. The best candidate must also score more than a player that ignores the board
+and tries moves in a fixed order. Otherwise the network has learned too little for games to decide.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _O
         games.play(left, count)
         best = max((player for player in left if player is not fixed_order), key=lambda each: each.average)
         postponed = [player for player in postponed if not best.leads(player)]
-        # The other players have used at most half of the moves that were left.
+        # The players in `left` have used at most half of the remaining moves.
         if 0 < len(postponed) <= games.affordable_players(count, most_moves):
             games.play(postponed, count)
             is_cut_short = False

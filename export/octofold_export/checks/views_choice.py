@@ -1,8 +1,8 @@
 """Chooses by games how many views of a board a network sees.
 
 Eight views help a network that has learned from turned and mirrored boards. A network that has learned from
-one view answers at random on the others, so a vote over all views halves its score. Only games distinguish
-the two kinds of network.
+one view answers at random on the other views, so a vote over all views halves its score. Only games
+distinguish the two kinds of network.
 """
 
 from __future__ import annotations

@@ -210,8 +210,8 @@ def _transposed(description: Description) -> Description:
 def choose_usual(candidates: Sequence[Candidate]) -> tuple[Candidate, Sequence[str], str]:
     """Return the most usual of `candidates`, the flags in which they differ, and a request for these flags.
 
-    If some candidates have the default of a field, the others are ignored, and the request does not name the
-    field.
+    If some candidates have the default of a field, the other candidates are ignored, and the request does not
+    name the field.
     """
     usual = candidates
     for field, default in _DEFAULTS.items():

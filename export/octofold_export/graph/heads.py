@@ -49,7 +49,7 @@ class Spread(NamedTuple):
 TIE_OF_BEST = 2.0**-16
 """Maximum of `tie` for action values, as a share of the best legal value. Values may differ by orders of
 magnitude between boards: for example, a softmax that prefers an illegal move gives tiny values to the legal
-ones."""
+moves."""
 PROBABILITIES = Spread(temperature=1.0, tie=2.0**-16)
 """The usual spread of a policy's probabilities."""
 POINTS = Spread(temperature=TEMPERATURE, tie=2.0**-6)
@@ -100,8 +100,8 @@ class Head:
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores `[N, V, 4] float32` on each view for exponents `[N, 16] int32`.
 
-        The scores are in the order of the moves of the board, also on turned views. Those of illegal moves
-        are arbitrary. `views` are indices of symmetries, as in `VIEWS`.
+        The scores are in the order of the moves of the board, also on turned views. The scores of illegal
+        moves are arbitrary. `views` are indices of symmetries, as in `VIEWS`.
         """
         kind = self.description.answers.kind
         if kind == "afterstate_value":
@@ -113,7 +113,7 @@ class Head:
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge_views(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> MergedScores:
-        """Merge scores `[N, V, 4]` over the views; those of illegal moves must be -1e30."""
+        """Merge scores `[N, V, 4]` over the views; the scores of illegal moves must be -1e30."""
         kind = self.description.answers.kind
         if kind.startswith("policy"):
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)

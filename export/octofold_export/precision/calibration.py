@@ -48,8 +48,8 @@ _DAMPING = 0.1
 _BLOCK = 64
 """Number of inputs whose errors are moved to later inputs in one product."""
 _WIDTH = 32
-"""Multiple to which numbers of channels are padded. Products and copies of 224 channels are faster than those
-of 222."""
+"""Multiple to which numbers of channels are padded. Products and copies are faster with 224 channels than
+with 222."""
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254
 """Number of fine steps in a coarse step. A rounding error of up to half a coarse step is then an 8-bit number

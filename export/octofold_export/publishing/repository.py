@@ -231,7 +231,7 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
 
 
 def _missing_folders(folder: Path) -> list[Path]:
-    """Return `folder` and those of its parents that do not exist, innermost first."""
+    """Return the folders that do not exist, from `folder` up to its outermost missing parent."""
     missing = []
     while not folder.exists():
         missing.append(folder)

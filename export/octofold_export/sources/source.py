@@ -27,7 +27,7 @@ class Source:
     description: Description
     """The input and the output of the network."""
     evaluate: Evaluate
-    """A function that runs the network itself; every form must give the same answers."""
+    """A function that runs the network itself; the checks compare graphs with its answers."""
     evaluate_value: Evaluate | None = None
     """A function that computes the values `[N, 1]` of boards, in the unit of the output `value`; None without
     a value head."""

@@ -171,7 +171,7 @@ def _tied(module: nn.Module) -> list[list[str]]:
 
 
 def _distinct(states: Sequence[StateDict]) -> list[StateDict]:
-    """Return the state dicts without those whose tensors are equal to the tensors of an earlier one."""
+    """Return the state dicts without repetitions of equal tensors."""
     kept: list[StateDict] = []
     for state in states:
         if not any(_equal(state.tensors, other.tensors) for other in kept):

@@ -173,8 +173,8 @@ def _import_object(place: str, flag: str) -> Any:
         if absent is None:
             hint = ""
         elif f"{package}.".startswith(f"{absent}."):
-            *rooms, last = absent.split(".")
-            hint = did_you_mean(last, (found.name for found in iter_modules([str(Path(folder, *rooms))])))
+            *parents, last = absent.split(".")
+            hint = did_you_mean(last, (found.name for found in iter_modules([str(Path(folder, *parents))])))
         else:
             hint = "; install it in the environment of octofold-export, which runs your code"
         raise ExportError(f"{package} cannot be imported: {error_line(error)}{hint}") from error
