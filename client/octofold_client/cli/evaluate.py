@@ -9,9 +9,8 @@ from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import Names, PlayersFlag, name_and_version
+from octofold_client.cli.arguments import JsonFlag, Names, PlayersFlag, name_and_version, print_json
 from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_of, games_of
-from octofold_client.cli.json_output import JsonFlag, print_json
 from octofold_client.cli.judge_flags import LuckFlag
 from octofold_client.cli.result_output import as_json, show
 from octofold_client.contenders.local_players import local_player

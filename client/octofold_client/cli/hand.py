@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from octofold_client.cli.judge_flags import JudgeFlags
-from octofold_client.contenders.advice import Adviser
+from octofold_client.contenders.judges import Adviser
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.hand import Hand, HandGame, draw

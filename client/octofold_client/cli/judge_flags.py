@@ -12,8 +12,14 @@ from typing import TypeVar
 from octofold_game.commands.options import Name, option
 
 from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, name_and_version
-from octofold_client.contenders.advice import Adviser, local_adviser, served_adviser
-from octofold_client.contenders.judges import Judge, local_judge, served_judge
+from octofold_client.contenders.judges import (
+    Adviser,
+    Judge,
+    local_adviser,
+    local_judge,
+    served_adviser,
+    served_judge,
+)
 from octofold_client.contenders.local_players import is_spec
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError, UnknownModel, UsageError

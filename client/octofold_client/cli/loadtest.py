@@ -16,9 +16,15 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import ModelFlags, ServerFlags, name_and_version
+from octofold_client.cli.arguments import (
+    Files,
+    JsonFlag,
+    ModelFlags,
+    ServerFlags,
+    name_and_version,
+    print_files,
+)
 from octofold_client.cli.game_flags import name_in_folder, result_folders
-from octofold_client.cli.json_output import Files, JsonFlag, print_files
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import require_extra

@@ -8,7 +8,7 @@ from octofold_game.commands.options import Folder, argument, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.json_output import JsonFlag
+from octofold_client.cli.arguments import JsonFlag
 from octofold_client.cli.judge_flags import LuckFlag
 from octofold_client.cli.result_output import report
 from octofold_client.evaluation.merging import merge as merge_slices

@@ -11,9 +11,8 @@ from octofold_game.contract.results import RESULTS
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import ModelFlags, name_and_version
+from octofold_client.cli.arguments import JsonFlag, ModelFlags, name_and_version
 from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_name, games_of, result_folders
-from octofold_client.cli.json_output import JsonFlag
 from octofold_client.cli.judge_flags import DEFAULT_MODELS, shipped_values
 from octofold_client.cli.result_output import report
 from octofold_client.contenders.local_players import Contender

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from octofold_client.cli.json_output import JsonFlag, print_json
+from octofold_client.cli.arguments import JsonFlag, print_json
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder

@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from octofold_client.contenders.advice import Advice, AdviceOrError
+from octofold_client.contenders.judges import Advice, AdviceOrError
 from octofold_client.terminal import keyboard
 
 MOVE_KEYS = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from octofold_client import Client, ModelVersion
 from octofold_client.cli.judge_flags import JudgeFlags
-from octofold_client.contenders.advice import Advice, local_adviser, served_adviser
+from octofold_client.contenders.judges import Advice, local_adviser, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove
 from octofold_client.terminal.hand import remark

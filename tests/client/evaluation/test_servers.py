@@ -11,7 +11,7 @@ from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.errors import OtherEvaluation
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.servers import Servers
-from octofold_client.ray.tasks import TaskGames, TaskPlayer, play_games
+from octofold_client.ray.games import TaskGames, TaskPlayer, play_games
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card, short_digest
 from octofold_game.rules import legal_moves

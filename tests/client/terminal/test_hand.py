@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from octofold_client.contenders.advice import Advice
+from octofold_client.contenders.judges import Advice
 from octofold_client.terminal.hand import Hand, HandGame, draw, remark
 from octofold_game import referee
 from octofold_game.episodes import Episode, Episodes
