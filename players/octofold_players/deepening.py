@@ -1,9 +1,9 @@
 """Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
 With a time limit, the first search looks one move ahead, so that every board has an answer. It takes
-microseconds and always finishes. The second search goes to the depth of the options, which usually fits. If
-it takes more than half of the time, it is stopped, and further searches go one move deeper at a time. The
-deepest finished search counts.
+microseconds and always finishes. The second search goes to the depth of the options, which usually takes less
+than half of the time. If it takes longer, it is stopped, and further searches go one move deeper at a time.
+The deepest finished search counts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from octofold_players.local_player import ValuePlayer, best_moves, check_option
 EVERY_MOVE = np.arange(4)
 _SECONDS_TO_PREPARE = 0.01
 _PART_BOARDS = 8
-"""Maximum boards of a part if the search has a turn limit. At the end of a turn, finished parts behind an
-unfinished part are lost, so parts are small."""
+"""Maximum number of boards in a thread's part if `Limits.turn_seconds` is finite. When the time is over,
+finished parts after an unfinished one are lost, so parts are small."""
 _PAGE_BYTES = 4096
 
 
@@ -50,7 +50,7 @@ class Budget(NamedTuple):
     deadline: int = NEVER
     """The time of `search_limits.clock` at which the search ends."""
     stop: NDArray[np.uint8] | None = None
-    """The flag that cancels the search, see `Limits.stop`."""
+    """The flag that cancels the search, as `Limits.stop`."""
     threads: int = 1
     """Number of threads that share the moves of a board: more than 1 only for a single board."""
     turn_end: int = NEVER
@@ -58,15 +58,18 @@ class Budget(NamedTuple):
 
 
 class DeepeningSearch(ABC):
-    """A search by iterative deepening (`octofold_game.contract.searches`). Subclasses search to one depth."""
+    """A `Search` (`octofold_game.contract.searches`) by iterative deepening.
+
+    A subclass implements the search to one depth.
+    """
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False
-    """See `LocalPlayer.looks_ahead`."""
+    """Whether `pack_downgraded` halves large tiles before a search can make a 65536."""
     value_unit: str
     value_type: ClassVar[type[np.floating]] = np.float64
     most_depth: ClassVar[int]
-    """The maximum depth of the options, and of a search with spare time."""
+    """Maximum depth that the options may ask for, and that a search with time to spare may reach."""
     split_depth: ClassVar[int]
     """Minimum depth at which several threads share the moves of a single board."""
 
@@ -103,9 +106,9 @@ class DeepeningSearch(ABC):
         rows: Rows,
         budget: Budget,
     ) -> int:
-        """Search the given moves of boards `[N]` to depths `[N]`, in order.
+        """Search the given moves of boards `[N]` to depths `[N]`, in order, and fill their rows.
 
-        Only finished boards get a new row. Boards that were already searched to their depth are skipped.
+        Only finished boards get new rows. Boards that were already searched to their depths are skipped.
 
         Returns:
             `search_limits.RUNNING` if all boards are finished, otherwise the reason why the search ended.
@@ -136,13 +139,13 @@ class DeepeningSearch(ABC):
         return self.find_packed(pack_downgraded(checked, ahead=self.looks_ahead), limits)
 
     def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> SearchResult:
-        """Search 64-bit boards `[N]` as `find` does."""
+        """Find moves for 64-bit boards `[N]`, as `find` does."""
         moves = np.full(len(boards), -1, np.int8)
         rows = self._no_rows(len(boards))
         threads = self._threads()
         deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
         turn_end = deadline_in(limits.turn_seconds)
-        left = [len(boards)]  # index of the first unfinished board of each unfinished part
+        left = [len(boards)]  # indices: the first unfinished board of each unfinished part
 
         def fill(start: int, end: int) -> None:
             if start and clock() >= turn_end:
@@ -176,7 +179,7 @@ class DeepeningSearch(ABC):
         """Look up moves in the endgame tables. Search all other boards and fill their rows.
 
         Returns:
-            The moves, and the number of finished boards, counted from the first.
+            The moves, and the number of boards before the first unfinished one.
         """
         moves = endgame_moves(boards, self.tables) if self.tables else np.full(len(boards), -1, np.int8)
         others = np.flatnonzero(moves < 0)
@@ -217,7 +220,7 @@ class DeepeningSearch(ABC):
     def _deepen(self, boards: NDArray[np.uint64], rows: Rows, budget: Budget, deeper: bool) -> int:
         """Search the boards as deep as time allows and fill their rows.
 
-        Returns the number of finished boards, counted from the first.
+        Returns the number of boards before the first unfinished one.
         """
         wanted = self.depths(boards)
         if deeper:
@@ -246,7 +249,7 @@ class DeepeningSearch(ABC):
     def _search(
         self, boards: NDArray[np.uint64], depths: NDArray[np.uint8], rows: Rows, budget: Budget
     ) -> int:
-        """Search all moves. If the budget has several threads, they share a board from `split_depth` on."""
+        """Search all moves of boards; from `split_depth` on, several threads share the moves of one board."""
         if budget.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, budget)
         split = [self._no_rows(1) for _ in EVERY_MOVE]

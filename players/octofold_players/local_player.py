@@ -1,4 +1,4 @@
-"""The base classes of local players. Their dataclass fields are options and make up the name and the digest.
+"""The base classes of local players. The fields of a player are its options, and make up its name and digest.
 
 A move depends only on the options and the board, not on the other boards of a batch or on earlier calls.
 """
@@ -26,16 +26,16 @@ from octofold_players.downgrading import pack_downgraded
 
 @dataclass(frozen=True)
 class LocalPlayer(ABC):
-    """An `octofold_game.player.Player` that computes moves itself. Fields of subclasses are its options."""
+    """An `octofold_game.player.Player` that computes moves itself. A subclass has its options as fields."""
 
     kind: ClassVar[str]
     """The name of the player without its options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
     """The largest exponent that the player accepts. A larger tile ends a game."""
     looks_ahead: ClassVar[bool] = False
-    """Whether large tiles are halved early, before a search can make a 65536, see `pack_downgraded`."""
+    """Whether `pack_downgraded` halves large tiles before a search can make a 65536."""
     revision: ClassVar[int] = 1
-    """Version of the player's code. Every change of the code that changes moves raises it."""
+    """Version of the player's code. Increase it with every change of the code that changes moves."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class LocalPlayer(ABC):
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of kind, revision, options and the content of files. The paths of files do not count."""
+        """SHA-256 of the kind, the revision, the options and the content of files, but not of their paths."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
@@ -75,15 +75,15 @@ class LocalPlayer(ABC):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """Return the arrays that determine the moves and that were read from files."""
+        """Return the arrays read from files that determine the moves."""
         return ()
 
 
 @dataclass(frozen=True)
 class ValuePlayer(LocalPlayer):
-    """A player that makes the move with the largest value, unless an endgame table has a move.
+    """A player that makes the move with the largest value, the first of equal ones.
 
-    Of several moves with this value, it makes the first. It implements
+    A subclass may look up moves in endgame tables first. The class implements
     `octofold_game.player.TileValuingPlayer`.
     """
 
@@ -109,7 +109,7 @@ class ValuePlayer(LocalPlayer):
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
         for tile in range(2):
             worth = self._values(packed[rows] | np.uint64(tile + 1) << shifts)
-            values[rows, tile, cells] = np.maximum(worth.max(axis=1), 0)  # -inf: the game is over
+            values[rows, tile, cells] = np.maximum(worth.max(axis=1), 0)  # the maximum is -inf if it is over
         return values
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
@@ -125,7 +125,7 @@ def best_moves(values: NDArray[np.floating]) -> NDArray[np.int8]:
 
 
 class OptionError(OctofoldError, ValueError):
-    """An option of a player is unknown or out of range. The message is one line."""
+    """An error about an option of a player that is unknown or out of range. The message is one line."""
 
 
 def check_option(name: str, value: float, least: float, most: float) -> None:
@@ -138,36 +138,36 @@ def check_option(name: str, value: float, least: float, most: float) -> None:
         raise OptionError(f"{name} must be from {least} to {most}, got {value}")
 
 
-_TAKEN: dict[object, tuple[tuple[type, ...], str]] = {
+_CARD_TYPES: dict[object, tuple[tuple[type, ...], str]] = {
     int: ((int,), "a whole number"),
     int | None: ((int,), "a whole number"),
     float: ((int, float), "a number"),
     bool: ((bool,), "true or false"),
     str: ((str,), "text"),
 }
-"""For each type of an option, the JSON types that a card may use, and their description."""
+"""For each type of an option, the types that its value in a card may have, and their description."""
 
 
 def card_options(
-    kind: type[LocalPlayer], options: Mapping[str, Option], useless: Iterable[str] = ()
+    kind: type[LocalPlayer], options: Mapping[str, Option], unused_files: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Check the names and types of a card's options for a kind of player, and return the options.
 
-    A card has files in place of options that are paths. `useless` holds the names of files that this kind
-    does not need.
+    A card lists files in place of options that are paths. `unused_files` are the names of listed files that
+    this kind does not read.
 
     Raises:
-        OptionError: an option is unknown or has the wrong type, or `useless` is not empty.
+        OptionError: an option is unknown or has the wrong type, or a file is not used.
     """
     types = get_type_hints(kind)
-    known = [option.name for option in fields(kind) if types[option.name] in _TAKEN]
+    known = [option.name for option in fields(kind) if types[option.name] in _CARD_TYPES]
     for name, value in options.items():
         if name not in known:
             hint = f" (choose from {', '.join(known)}){did_you_mean(name, known)}"
             raise OptionError(f"{kind.kind} has no option {name}{hint}")
-        taken, what = _TAKEN[types[name]]
-        if not isinstance(value, taken) or (isinstance(value, bool) and bool not in taken):
+        allowed, what = _CARD_TYPES[types[name]]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             raise OptionError(f"{kind.kind}: {name} must be {what}, got {value!r}")
-    for name in useless:
-        raise OptionError(f"{kind.kind} does not use {name}; remove it")
+    for name in unused_files:
+        raise OptionError(f"{kind.kind} does not use the file {name}; remove it from the card")
     return dict(options)

@@ -23,7 +23,7 @@ class RandomPlayer(LocalPlayer):
     kind: ClassVar[str] = "random"
 
     seed: int = 0
-    """The seed that, together with the board, determines the move."""
+    """Seed, which determines the move together with the board."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -41,14 +41,14 @@ class RandomPlayer(LocalPlayer):
 
 @njit(cache=True, nogil=True)
 def seed_by_board(state, seed, board):
-    """Seed the generator in `state` `[1] uint64` from the seed and the board."""
+    """Set the state `[1] uint64` of a generator by a seed and a board."""
     state[0] = seed
     state[0] = next_random(state) ^ board
 
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """Choose a legal move uniformly. Return it with its afterstate and reward, or -1 if none is legal.
+    """Choose a legal move uniformly and return it, its afterstate and its reward; -1 if none is legal.
 
     A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
     """
@@ -56,7 +56,7 @@ def random_move(board, state):
     while tried != 0b1111:
         move = np.int64(next_random(state) >> _U(62))
         if tried >> move & 1:
-            continue  # drawing again keeps the choice uniform among the untried moves
+            continue  # draw again, so that the choice is uniform among the untried moves
         afterstate, reward = slide(board, move)
         if afterstate != board or reward >= OUTGROWN:
             return move, afterstate, reward

@@ -35,7 +35,7 @@ class Unavailable(OctofoldError, ConnectionError):
 
 
 class Unauthenticated(OctofoldError, PermissionError):
-    """The call has no token or an unknown one. The call did not run."""
+    """The call has no token or an unknown token. The call did not run."""
 
 
 class NotAllowed(OctofoldError, PermissionError):
@@ -43,11 +43,11 @@ class NotAllowed(OctofoldError, PermissionError):
 
 
 class ModelError(OctofoldError):
-    """A model version cannot be served; the versions served so far stay in service."""
+    """A model version cannot be served. The server keeps serving the other versions."""
 
 
 class BackendFailed(OctofoldError):
-    """The backend failed on the batch of this call; the server's log has the reason under `error_id`."""
+    """The backend failed on the batch of this call; the server's log gives the reason beside `error_id`."""
 
     def __init__(self, message: str, error_id: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class BackendFailed(OctofoldError):
 
 
 class UnexpectedStatus(OctofoldError):
-    """The call failed with a gRPC status that the service itself never sends.
+    """The call failed with a gRPC status that the service never sends.
 
     `code` is the number of the status in `google.rpc.Code`.
     """

@@ -16,7 +16,8 @@ from pathlib import Path
 from google.rpc import status_pb2
 
 PACKAGE = Path(__file__).resolve().parent
-ROOT = PACKAGE.parent  # protoc derives import paths from the paths of .proto files relative to this folder
+ROOT = PACKAGE.parent
+"""Folder from which protoc derives the import paths of .proto files."""
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
 _DEFAULT = "from google.protobuf import descriptor_pool as _descriptor_pool"
 _OWN = "from octofold_proto.inference import POOL as _POOL"
@@ -24,10 +25,10 @@ _OWN = "from octofold_proto.inference import POOL as _POOL"
 
 
 def generate(target: Path) -> list[Path]:
-    """Generate the stubs of every .proto file below `target`, in the same folders as in this package.
+    """Generate the stubs of all .proto files of this package.
 
     Args:
-        target: the folder to write to.
+        target: the folder to write to, which gets the same subfolders as this package.
 
     Returns:
         The paths of the stubs, relative to `target`.
@@ -78,7 +79,7 @@ def stale_stubs() -> list[Path]:
 
 
 def main() -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(description="Generate the protobuf stubs of octofold_proto.")
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if a stub is stale")
     if parser.parse_args().check:

@@ -1,9 +1,8 @@
 """Maps every domain error to its gRPC status code, and every status back to its error.
 
-The server calls `status_of` in the one place where it fails a call. The client calls `error_of` in the one
-place where it reads a status. A status also has standard details: RetryInfo if the queue is full, and
-RequestInfo with an id that also appears in the server's log. This is the id of the batch if the backend
-failed, otherwise the id of the call.
+The server calls `status_of` when a call fails, and the client calls `error_of` when it receives a status. A
+status also has standard details: RetryInfo if the queue is full, and RequestInfo with an id that also appears
+in the server's log. This is the id of the batch if the backend failed, otherwise the id of the call.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from octofold_proto.errors import (
 )
 
 DETAILS_KEY = "grpc-status-details-bin"
-"""The trailing metadata key that carries a serialized google.rpc.Status, as gRPC defines it."""
+"""The key of the trailing metadata in which gRPC sends a serialized google.rpc.Status."""
 
 CODES: dict[type[Exception], grpc.StatusCode] = {
     BoardError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -57,7 +56,7 @@ _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
     )
 }  # fmt: skip
 
-# gRPC reports CANCELLED for a call that arrives while its server stops. The call was never accepted.
+# A server that stops ends a new call with CANCELLED, without having accepted it.
 _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
 
@@ -89,8 +88,8 @@ def error_of(status: Status) -> OctofoldError:
     """Return the domain error of a status other than OK: the inverse of `status_of`.
 
     RESOURCE_EXHAUSTED without RetryInfo and INTERNAL without RequestInfo become `UnexpectedStatus`, because
-    the service itself never sends them. For example, gRPC sends RESOURCE_EXHAUSTED for a message over the
-    size limit.
+    the service never sends them. For example, the gRPC library sends RESOURCE_EXHAUSTED for a message over
+    the size limit.
     """
     if status.code == CODES[QueueFull].value[0]:
         retry = RetryInfo()
@@ -110,8 +109,8 @@ def status_of_call(
 ) -> Status:
     """Return the google.rpc.Status of a failed call.
 
-    The gRPC library reports `code`, `message` and `trailing_metadata`, which contains the details. If the
-    details are missing, are unreadable or contradict the code, the status has only the code and the message.
+    The arguments are what the gRPC library reports. The status is read from the metadata. If it is missing
+    there, is unreadable or contradicts the code, the result has only the code and the message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

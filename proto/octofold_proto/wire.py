@@ -1,9 +1,9 @@
 """Checks the bytes of a message against limits before parsing them, which bounds its size in memory.
 
 An empty field takes two bytes on the wire and a hundred in memory. A packed number takes one byte on the wire
-and eight in memory. Therefore this module first counts the fields, and measures texts and packed numbers. It
+and eight in memory. Therefore this module first counts the fields and measures texts and packed numbers. It
 reads protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS`
-fields, however large the message is.
+fields, even if the message is longer.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 
 MAX_FIELDS = 256
-"""Maximum number of fields in a message and its nested messages. An inference request with all parameters has
-about 40."""
+"""Maximum number of fields in a message and its nested messages together. An inference request with all
+parameters has about 40."""
 
 MAX_TEXT_BYTES = 65_536
-"""Maximum size of a text, such as a name, a version or an id, in bytes."""
+"""Maximum size of a string field, such as a name, a version or an id, in bytes."""
 
 MAX_PACKED_BYTES = 16_384
-"""Maximum size of a list of numbers in bytes: enough for a shape, or for a thousand boards of an inference
-request. Longer data must be in a bytes field."""
+"""Maximum size of a field with packed numbers, in bytes: enough for a shape or a thousand boards of an
+inference request. More numbers must be sent in a bytes field."""
 
 MAX_UNKNOWN_BYTES = 1024
-"""Maximum size of an unknown field in bytes. A newer client may send one, and the server ignores it."""
+"""Maximum size of an unknown field, in bytes. Newer clients may send such fields, and the server ignores
+them."""
 
 SHORT_BYTES = 2 * MAX_FIELDS
-"""Maximum size of a message that needs no check, in bytes. It cannot have too many fields, because each takes
-at least two bytes."""
+"""Maximum size of a message that needs no check, in bytes: a field takes at least two bytes, so the message
+cannot have too many fields."""
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
 _MAX_SHORT_VARINT_BYTES = 5
-"""Maximum size in bytes of the varint of a tag or a length, which has 32 bits."""
+"""Maximum size of the varint of a tag or a length, which have 32 bits, in bytes."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -94,7 +95,10 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
 
 
 def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int) -> int:
-    """Count the fields from `at` to `end`; return how many of the `left` allowed fields remain."""
+    """Count the fields of a message from byte `at` to `end`.
+
+    Returns how many of the `left` allowed fields remain.
+    """
     fields = _fields(descriptor)
     while at < end:
         tag, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
@@ -120,7 +124,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             _, at = read_varint(message, at, end)
         elif wire_type in (_FIXED_32, _FIXED_64):
             at += 4 if wire_type == _FIXED_32 else 8
-        elif wire_type in (_GROUP, _GROUP_END):  # our messages have no groups
+        elif wire_type in (_GROUP, _GROUP_END):  # no message of this package has groups
             raise InvalidRequest(f"field {number}: groups are not allowed")
         else:
             raise DecodeError(f"unknown wire type {wire_type}")
@@ -128,7 +132,10 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
 
 
 def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
-    """Check a field whose value is from `at` to `end`; return how many of `left` allowed fields remain."""
+    """Check the value of a field, from byte `at` to `end`, and count the fields of a nested message.
+
+    Returns how many of the `left` allowed fields remain.
+    """
     most = _LIMITS.get(field.kind)
     if most is not None and end - at > most:
         raise InvalidRequest(f"{field.name} must hold at most {most} bytes, got {end - at}")

@@ -219,7 +219,7 @@ def test_a_wrong_network_gives_a_one_line_error(folder: Path) -> None:
 
 
 def test_a_kind_without_files_refuses_files() -> None:
-    with pytest.raises(OctofoldError, match=r"^expectimax does not use kept\.npy; remove it$"):
+    with pytest.raises(OctofoldError, match=r"^expectimax does not use the file kept\.npy; remove it"):
         HeuristicExpectimaxPlayer.served({}, {"kept.npy": np.zeros(1, np.uint8)}, 1)
 
 

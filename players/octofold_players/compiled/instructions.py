@@ -34,10 +34,11 @@ def _prefetch(_typing_context, values, entry):
 
 
 def _gather_bits(_typing_context, result, place, start, boards, shifts, masks, row):
-    """Set `result[place : place + 8]` to `start` plus the sum of `board >> shift & mask`, for eight boards.
+    """Write `start` plus the sum of `board >> shift & mask` for each of eight boards to `result`.
 
-    The sum is over row `row` of the two-dimensional arrays `shifts` and `masks`. One vector operation works
-    on all eight boards. The same loop, compiled by numba, takes three times as long.
+    The sum is over the pairs in row `row` of the two-dimensional arrays `shifts` and `masks`. The results go
+    to `result[place : place + 8]`. One vector operation works on all eight boards. The same loop, compiled by
+    numba, takes three times as long.
     """
 
     def generate(context, builder, signature, arguments):

@@ -20,7 +20,7 @@ _COLUMN = _U(0x000F000F000F000F)
 
 @njit(cache=True, nogil=True)
 def slid_rows(board, table):
-    """Slide all rows of a board by a table of rows, and return the new board."""
+    """Slide all rows of a board by `table`, such as `bitboards.LEFT`, and return the new board."""
     return (
         _U(table[board & _ROW])
         | _U(table[board >> _U(16) & _ROW]) << _U(16)
@@ -30,17 +30,18 @@ def slid_rows(board, table):
 
 
 @njit(cache=True, nogil=True)
-def last_moves(afterstate, least, lines, nothing, lost):
-    """Return the value of the best move after a spawn, times the spawned tile's chance, summed over spawns.
+def last_moves(afterstate, least, lines, floor, lost):
+    """Return the sum over all spawns of the chance of the spawned tile times the value of the best move.
 
-    The caller divides the sum by the number of empty cells. Nothing is searched beyond the move.
+    The value of a move is the sum of the line values of its afterstate. The caller divides the sum by the
+    number of empty cells.
 
     Args:
         afterstate: a 64-bit board with an empty cell.
-        least: smallest exponent of a spawned tile: 1 for 2 and 4, 2 for 4 alone.
+        least: smallest exponent of a spawned tile: 1 to spawn 2 and 4, 2 to spawn only 4.
         lines: `[65536]` of `float32` or `float64`, the heuristic value of each line of four cells.
-        nothing: the minimum value of a move, also that of an illegal one; has the type of `lines`.
-        lost: the value of a board that has no move better than `nothing`.
+        floor: the minimum value of a move and the value of an illegal move, in the type of `lines`.
+        lost: the value of a board without a move better than `floor`.
     """
     columns = transpose(afterstate)
     left, right = slid_rows(afterstate, LEFT), slid_rows(afterstate, RIGHT)
@@ -60,34 +61,33 @@ def last_moves(afterstate, least, lines, nothing, lost):
                 along = columns >> _U(4) * c & _ROW | _U(exponent) << r
                 best = max(
                     max(
-                        _slid_worth(across, LEFT, r, afterstate, left, left_turned, of_left, lines, nothing),
+                        _slid_worth(across, LEFT, r, afterstate, left, left_turned, of_left, lines, floor),
                         _slid_worth(
-                            across, RIGHT, r, afterstate, right, right_turned, of_right, lines, nothing
+                            across, RIGHT, r, afterstate, right, right_turned, of_right, lines, floor
                         ),
                     ),
                     max(
-                        _slid_worth(along, LEFT, c, columns, up, up_turned, of_up, lines, nothing),
-                        _slid_worth(along, RIGHT, c, columns, down, down_turned, of_down, lines, nothing),
+                        _slid_worth(along, LEFT, c, columns, up, up_turned, of_up, lines, floor),
+                        _slid_worth(along, RIGHT, c, columns, down, down_turned, of_down, lines, floor),
                     ),
                 )
                 total += (CHANCE_OF_TWO if exponent == 1 else CHANCE_OF_FOUR) * (
-                    np.float64(best) if best > nothing else lost
+                    np.float64(best) if best > floor else lost
                 )
     return total
 
 
 @njit(cache=True, nogil=True)
-def _slid_worth(line, table, shift, board, slid, turned, worth, lines, nothing):
-    """Return the value of the board that slides after `line` has replaced one of its rows.
+def _slid_worth(line, table, shift, board, slid, turned, worth, lines, floor):
+    """Replace the row of a board at bit 4 * `shift` by `line`, slide all rows, and return the board's value.
 
-    The result is `nothing` if the slide changes nothing. `slid` is the board that slides without the
-    replacement, `worth` is the value of its rows, and `turned` is its transpose. The row begins at bit
-    4 * `shift`.
+    Return `floor` if the slide changes nothing. `slid` is the slid board without the replacement, `worth` is
+    the value of its rows, and `turned` is its transpose.
     """
     fresh = _U(table[line])
     whole = _U(4) * shift
     if fresh == line and (slid ^ board) & ~(_ROW << whole) == _U(0):
-        return nothing
+        return floor
     spread = fresh & _U(15) | (fresh & _U(0xF0)) << _U(12) | (fresh & _U(0xF00)) << _U(24)
     spread |= (fresh & _U(0xF000)) << _U(36)
     crossing = turned & ~(_COLUMN << shift) | spread << shift

@@ -1,6 +1,6 @@
-"""Tables with one number for every line of four cells, and sums of these numbers over a 64-bit board.
+"""Tables with a number for every line of four cells, and sums of these numbers over a 64-bit board.
 
-A heuristic that values each line by itself then needs only eight look-ups for a board.
+With such a table, a heuristic that values each line by itself takes only eight look-ups for a board.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Lines = NDArray[np.int64]
 
 
 def line_table(measure: Callable[[Lines], NDArray[Any]], dtype: DTypeLike) -> NDArray[np.generic]:
-    """Return `measure` of all lines, `[65536]`. The first cell of a line is the lowest digit of its index."""
+    """Return the table `[65536]` of `measure`, indexed by lines whose first cell is the lowest nibble."""
     return measure(np.arange(1 << 16) >> np.arange(0, 16, 4)[:, None] & 0xF).astype(dtype)
 
 

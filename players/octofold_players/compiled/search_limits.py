@@ -1,7 +1,7 @@
 """Limits that end a compiled search early: a deadline, or a flag that another thread sets.
 
-A search counts the positions that it visits. Every few hundred positions, much less than a millisecond, it
-checks the clock and the flag. It reads both without the interpreter's lock.
+A search counts the positions that it visits. Every few hundred positions, which take much less than a
+millisecond, it checks the clock and the flag. It reads both without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.compiling import njit
 
 RUNNING, STOPPED, TABLE_FULL, TURN_OVER = range(4)
-"""States of a search: running, or the reason why it ended."""
+"""Values of `State.ended`: the search is running, or the reason why it ended."""
 NEVER = np.iinfo(np.int64).max
 
 State = np.dtype(
@@ -34,11 +34,17 @@ State = np.dtype(
         ("turn_end", np.int64),
     ]
 )
-"""The state of a search, shared by all its calls. In order: whether it has ended (`RUNNING` and so on), the
-number of visited positions, the number of positions at which the clock is checked next, the deadline (a time
-of `clock`), the address of the flag (0: none), the number of entries that the search has written to a
-transposition table, whether a full table ends the search, and the time of `clock` after which the search
-begins no further board."""
+"""The state of a search, shared by all its calls:
+
+- `ended`: `RUNNING`, or the reason why the search ended
+- `positions`: number of visited positions
+- `next_look`: number of positions at which the search checks the clock and the flag next
+- `deadline`: time of `clock` at which the search ends
+- `flag`: address of the flag that ends the search; 0 without a flag
+- `entries`: number of entries that the search has written to a transposition table
+- `grows`: whether a full table ends the search
+- `turn_end`: time of `clock` after which the search begins no further board
+"""
 
 _POSITIONS_BETWEEN_LOOKS = 512
 
@@ -53,7 +59,7 @@ def new_state(
 
 
 def deadline_in(seconds: float) -> int:
-    """Return the time of `clock` after `seconds`."""
+    """Return the time of `clock` in `seconds` from the call."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)
@@ -73,7 +79,7 @@ def visit(state, positions):
 
 @njit(cache=True, nogil=True)
 def may_begin(state, n):
-    """Return whether a search may begin board `n`. If its turn is over, end the search unless `n` is 0."""
+    """Return whether a search may begin board `n`. After `turn_end`, end the search unless `n` is 0."""
     if n > 0 and state[0].turn_end != NEVER and clock() >= state[0].turn_end:
         state[0].ended = TURN_OVER
         return False
@@ -81,7 +87,7 @@ def may_begin(state, n):
 
 
 def _read_clock(_typing_context):
-    """Read the system's monotonic clock with the C library's function, in nanoseconds."""
+    """Read the system's monotonic clock by the C library, in nanoseconds."""
 
     def generate(_context, builder, _signature, _arguments):
         integer, long = ir.IntType(32), ir.IntType(64)
@@ -98,7 +104,7 @@ def _read_clock(_typing_context):
 
 
 def _read_byte(_typing_context, _address):
-    """Read the byte at an address from memory, since another thread may have written it."""
+    """Read the byte at an address from memory each time, because another thread may change it."""
 
     def generate(_context, builder, _signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
@@ -113,5 +119,5 @@ _byte_at: Any = intrinsic(_read_byte)
 
 @njit(cache=True, nogil=True)
 def clock():
-    """Return the monotonic time by which searches end, in nanoseconds."""
+    """Return the time of the system's monotonic clock, in nanoseconds."""
     return _clock()

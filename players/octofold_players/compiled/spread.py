@@ -1,4 +1,4 @@
-"""Spreads boards over threads, for functions that numba compiles to run without Python's global lock.
+"""Spreads boards over threads, for functions that numba has compiled to run without Python's global lock.
 
 numba's own parallel loops have two limits: only one thread of a program may run them at a time, and they use
 all cores even for a single board.
@@ -19,11 +19,11 @@ from octofold_game.system.processors import usable_cores
 
 _PARTS_A_THREAD = 4
 _PART_SECONDS = 0.0015
-"""Minimum work that justifies a thread, in seconds."""
+"""Minimum duration of the work for a thread, in seconds."""
 
 
 def part_count() -> int:
-    """Return the number of parts for numba's threads: several per thread, since some boards take longer."""
+    """Return the number of parts to split work into: several per thread, since some boards take longer."""
     return _PARTS_A_THREAD * numba_threads()
 
 
@@ -33,9 +33,9 @@ def spread(
     """Call `fill(boards, result, *options)` in parallel, on the threads that numba uses.
 
     Args:
-        fill: writes a row of its `result` for each of its `boards`.
-        boards: `[N] uint64`, split into parts.
-        result: `[N, ...]`, split like `boards`.
+        fill: function that writes a row of its `result` for each of its `boards`.
+        boards: `[N] uint64`, which are split into parts.
+        result: `[N, ...]`, which is split like `boards`.
         options: further arguments of every call.
     """
     spread_parts(
@@ -50,11 +50,13 @@ def spread_parts(
     seconds: float = math.inf,
     most: float = math.inf,
 ) -> None:
-    """Split `range(count)` into parts and call `fill(start, end)` for each, in order, on several threads.
+    """Split `range(count)` into parts and call `fill(start, end)` for each part on several threads.
+
+    The calls begin in the order of the parts.
 
     Args:
-        fill: does the work of a part.
-        count: size of the range; 0 makes no call.
+        fill: function that does the work of a part.
+        count: size of the range; if it is 0, nothing is called.
         threads: the number of threads.
         seconds: estimated time of the whole work on one thread. Short work is split into fewer parts.
         most: maximum size of a part if several threads work.
@@ -71,9 +73,9 @@ def spread_parts(
 
 
 def parallel_for_each(fill: Callable[[int], None], count: int, threads: int | None = None) -> None:
-    """Call `fill(n)` for every n below `count` in parallel. `threads` defaults to the number numba uses.
+    """Call `fill(n)` for every n below `count` in parallel, by default on as many threads as numba uses.
 
-    The caller's thread works, too, because waking another thread takes longer than a short part. After an
+    The caller's thread works, too, because waking another thread takes longer than a short call. After an
     exception, no further call begins. The exception is raised when the running calls have ended.
     """
     threads = threads or numba_threads()
@@ -110,5 +112,5 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="octofold-players")
 
 
-if hasattr(os, "register_at_fork"):  # a forked process inherits the pools without their threads
+if hasattr(os, "register_at_fork"):  # because a forked process inherits the pools without their threads
     os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -14,16 +14,16 @@ from octofold_game.errors import OctofoldError
 from octofold_game.system.files import whole_file
 
 BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
-"""Exceptions raised by a description that is not JSON or has the wrong fields."""
+"""Exceptions that reading a table's description may raise, if it is not JSON or has the wrong fields."""
 
 
 class TableFileError(OctofoldError, ValueError):
-    """A saved network or endgame table is missing, damaged, or has the wrong shape."""
+    """An error about the files of a network or an endgame table, which are missing, damaged or too large."""
 
 
 _LARGEST_HEADER = 1 << 16
 _ROWS = 1 << 22
-"""Rows of an array per write. Each write copies its rows, so smaller writes take less memory."""
+"""Number of rows of an array in one write. A write copies its rows, so small writes take less memory."""
 
 
 def save_array(file: Path, array: NDArray[np.generic]) -> None:
@@ -55,7 +55,7 @@ def mapped(file: Path) -> NDArray[np.uint8]:
 def array_in(content: NDArray[np.uint8], name: object) -> NDArray[Any]:
     """Return the array in the bytes of an `.npy` file, without copying them.
 
-    Raises `TableFileError`, which names the file by `name` and says what is wrong with it.
+    Raises `TableFileError`, which names the file `name` and says what is wrong with it.
     """
     try:
         start = BytesIO(content[:_LARGEST_HEADER].tobytes())

@@ -7,23 +7,23 @@ import threading
 import numpy as np
 
 MOST_SEARCHES = (1 << 28) - 1
-"""The largest search number: an entry has 28 bits for it."""
+"""The largest number of a search: an entry of a table has 28 bits for it."""
 
 
 class Transpositions(threading.local):
-    """A transposition table `[entries] kind` per thread. A search ignores the entries of other searches."""
+    """A transposition table `[entries]` per thread. A search ignores the entries of other searches."""
 
     def __init__(self, entries: int, kind: np.dtype[np.void]) -> None:
         self._kind = kind
         self.renew(entries)
 
     def renew(self, entries: int) -> None:
-        """Replace the table with an empty one of this size."""
+        """Replace the thread's table with an empty one of this size."""
         self.table = np.zeros(entries, self._kind)
         self._searches = 0  # the number of the last search that used the table
 
     def number(self, searches: int) -> int:
-        """Reserve `searches` search numbers and return the first. Replaces the table if numbers run out."""
+        """Reserve `searches` numbers of searches and return the first. Renews the table if they run out."""
         if self._searches + searches > MOST_SEARCHES:
             self.renew(len(self.table))
         self._searches += searches

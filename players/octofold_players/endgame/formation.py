@@ -11,9 +11,10 @@ the kept tiles do not move, only the free cells matter. So the same position occ
 smaller kept tiles. Both formations, their limits and their goals come from macroxue's player, which calls
 them "perimeter defense" (https://github.com/macroxue/2048-ai).
 
-The limits of the free cells depend on the exponent of the *next* tile, the tile to make beside the kept ones.
-A table is made for one next tile. It also plays boards with smaller kept tiles if their free tiles are still
-smaller. Its chance of the goal is then wrong, but its moves keep the board in order.
+The *next* tile is the tile to make beside the kept ones. Its exponent limits the tiles in the free cells. A
+table is made for one next tile. It also plays boards with smaller kept tiles, if the free tiles are small
+enough for them. The chances that the table was made from are then wrong, but its moves keep the board in
+order.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from octofold_game.compiling import njit
 _U = np.uint64
 _CELL = _U(0xF)
 LEAST_NEXT, MOST_NEXT = 5, 11
-"""Range of the exponents of next tiles. A spawned 4 must be within all limits."""
+"""Minimum and maximum exponent of a next tile. From the minimum on, every free cell may hold a spawned 4."""
 LEAST_ANCHOR = 4
-"""The smallest exponent of an anchor. The exponents of goals are at most three below it."""
+"""Minimum exponent of an anchor, so that all goals have exponents of at least 1."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,25 @@ class Formation:
 
     name: str
     below_next: Mapping[int, int]
-    """For each free cell, how far its exponent must at least be below the next tile's. It is 0 for the cell
-    in which the next tile is made."""
+    """For each free cell, the minimum difference between the exponent of the next tile and that of the cell.
+    It is 0 for the cell in which the next tile is made."""
     goals: tuple[Mapping[int, int], ...]
-    """The goals. A goal gives, for some free cells, how far their exponents are below the next tile's."""
+    """The goals. A goal gives, for some free cells, the difference between the exponent of the next tile and
+    that of the cell."""
     falling: tuple[tuple[int, int], ...]
     """Pairs of cells: the tile in the first cell must be larger than the tile in the second."""
     unequal: tuple[tuple[int, int], ...]
     """Pairs of cells that must hold different tiles."""
     anchors: tuple[int, ...]
-    """Cells whose smallest tile, like the next tile, limits the tiles in all other cells."""
-    clips: bool
-    """Whether the table plays boards on which every anchor is larger than the next tile."""
+    """Kept cells. If the smallest tile in them is smaller than the table's next tile, it replaces that tile
+    in the limits of the free cells."""
+    allows_larger_anchors: bool
+    """Whether the table plays boards on which every anchor is larger than the table's next tile."""
     below_anchors: int
-    """How far the next tile's exponent is below the smallest anchor's on boards with small anchors."""
-    sure: float
-    """Minimum chance of reaching the goal. At a smaller chance, the table has no move."""
+    """On boards with smaller anchors, the difference between the exponent of the smallest anchor and that of
+    the tile to make."""
+    min_chance: float
+    """Minimum chance of reaching a goal. For positions with a smaller chance, the table has no move."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -64,13 +68,13 @@ class Formation:
 
 
 _BLOCK = ((0, 1), (1, 2), (0, 4), (1, 5))
-"""Neighbors among the kept cells of both formations."""
+"""Pairs of neighboring cells that both formations keep."""
 
 FIVE = Formation(
     name="five",
     below_next={6: 0, **dict.fromkeys((3, 7, 8, 9, 10, 11), 1), **dict.fromkeys((12, 13, 14, 15), 2)},
     goals=(
-        # the sixth tile, and the tiles that will become another one beside it
+        # the sixth tile, and tiles beside it that merge into another one of this size
         {6: 0, 7: 1, 3: 1},
         {6: 0, 7: 1, 11: 1},
         {6: 0, 3: 1, 7: 2, 11: 2},
@@ -81,16 +85,16 @@ FIVE = Formation(
     falling=((4, 5), (5, 6), (2, 6)),
     unequal=(*_BLOCK, (2, 5)),
     anchors=(2, 5),
-    clips=True,
+    allows_larger_anchors=True,
     below_anchors=1,
-    sure=0.9,
+    min_chance=0.9,
 )
 
 SIX = Formation(
     name="six",
     below_next={3: 1, 7: 2, 8: 1, 9: 2, **dict.fromkeys((10, 11, 12, 13, 14, 15), 3)},
     goals=(
-        # a chain of tiles: the last two merge, and then the others, one after another
+        # a chain of tiles: the last two merge, then the result with the next one, and so on
         {8: 1, 9: 2, 10: 3, 14: 3},
         {8: 1, 9: 2, 10: 3, 11: 3},
         {8: 1, 9: 2, 13: 3, 12: 3},
@@ -101,9 +105,9 @@ SIX = Formation(
     falling=((2, 3),),
     unequal=(*_BLOCK, (2, 6), (4, 5), (5, 6)),
     anchors=(4, 5, 6),
-    clips=False,
+    allows_larger_anchors=False,
     below_anchors=0,
-    sure=0.0,
+    min_chance=0.0,
 )
 
 FORMATIONS = (FIVE, SIX)
@@ -111,7 +115,7 @@ FORMATIONS = (FIVE, SIX)
 
 
 class Shape(NamedTuple):
-    """A formation and the next tile of its table, in the form that compiled functions take."""
+    """A formation and the next tile of its table, as arrays for compiled functions."""
 
     largest: np.int64
     """Exponent of the next tile that the table is made for."""
@@ -132,12 +136,12 @@ class Shape(NamedTuple):
     """[U, 2]: `Formation.unequal`."""
     anchors: NDArray[np.int64]
     """[A]: `Formation.anchors`."""
-    clips: np.bool_
+    allows_larger_anchors: np.bool_
     below_anchors: np.int64
 
     @property
     def positions(self) -> int:
-        """Number of positions, above every result of `index`."""
+        """Number of positions; `index` numbers them from 0."""
         return int(np.prod(self.sizes))
 
 
@@ -150,7 +154,7 @@ def shape(formation: Formation, largest: int) -> Shape:
         kept=_U(sum(0xF << 4 * cell for cell in formation.kept)),
         below_next=np.array([below.get(cell, 0) for cell in range(16)]),
         sizes=sizes,
-        # Strides fall from cell to cell: see `layers`.
+        # Each stride is smaller than that of the cell before, because `layers` needs this.
         strides=np.where(sizes > 1, np.append(np.cumprod(sizes[:0:-1])[::-1], 1), 0),
         goals=np.array(
             [
@@ -162,7 +166,7 @@ def shape(formation: Formation, largest: int) -> Shape:
         falling=np.array(formation.falling),
         unequal=np.array(formation.unequal),
         anchors=np.array(formation.anchors),
-        clips=np.bool_(formation.clips),
+        allows_larger_anchors=np.bool_(formation.allows_larger_anchors),
         below_anchors=np.int64(formation.below_anchors),
     )
 
@@ -179,7 +183,7 @@ def exponent(board, cell):
 
 @njit(cache=True, nogil=True)
 def index(board, shape):
-    """Return the number of a position in a shape, or -1 if the tile in a free cell is too large."""
+    """Return the number of a board's position in a shape, or -1 if a tile in a free cell is too large."""
     number = np.int64(0)
     for cell in range(16):
         tile = exponent(board, cell)
@@ -206,7 +210,7 @@ def holds(board, shape):
     for cell in shape.anchors:
         anchor = min(anchor, exponent(board, cell))
     limit = min(anchor, shape.largest)
-    if anchor < LEAST_ANCHOR or (limit < anchor and not shape.clips):
+    if anchor < LEAST_ANCHOR or (limit < anchor and not shape.allows_larger_anchors):
         return False
     for cell in range(16):
         if shape.sizes[cell] == 1:

@@ -1,10 +1,10 @@
 """The layers of an endgame: a layer holds all positions whose free tiles have the same sum.
 
-A move keeps the sum and a spawn adds 2 or 4. Layers count in units of 2, so a layer leads only to the next
-two. Two numbers describe a position: the *upper* number encodes the tiles in the first half of the free
-cells, and the *lower* number those in the other half. With L lower numbers, `formation.index` of the position
-is upper * L + lower: strides fall from cell to cell, and each is the number of contents of all later cells.
-A layer is sorted by upper number, and then by lower number.
+A move keeps the sum, and a spawn adds 2 or 4. Layer n has the sum 2 * n, so its positions lead only to layers
+n + 1 and n + 2. Two numbers describe a position: the *upper* number encodes the tiles in the first half of
+the free cells, and the *lower* number those in the other half. With L lower numbers, `formation.index` of the
+position is upper * L + lower, because the stride of a cell is the number of contents of all later cells. A
+layer is sorted by upper number, and then by lower number.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """A board of alternating 32768 and 16384, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Mark of a tile that a cell must not hold. A number with this mark added is negative, and sixteen marks do
-not overflow."""
+"""Number of a tile that a cell must not hold. If it is added to other numbers, the sum is negative, and
+sixteen of them do not overflow."""
 
 
 class Layers(NamedTuple):
-    """The numbering of the positions of a shape. Sums are in units of 2: a tile of 2 counts 1."""
+    """The numbering of the positions of a shape. Sums of tiles are in units of 2: a tile 2 counts as 1."""
 
     kept_tiles: np.uint64
-    """A board with the kept tiles alone. Alternating 32768 and 16384 stand for all kept tiles."""
+    """A board with only the kept tiles, which are alternately 32768 and 16384 in place of the real ones."""
     rows: NDArray[np.int64]
-    """[4, 65536]: for each row of a board and each content of this row, the number that it adds to
-    upper << 32 | lower; negative if a tile is not allowed."""
+    """[4, 65536]: for each row of a board and each content of this row, what it adds to upper << 32 | lower;
+    negative if a tile is not allowed."""
     upper_strides: NDArray[np.int64]
     """[16]: the factor by which each cell's exponent counts in the upper number."""
     lower_strides: NDArray[np.int64]
     upper_boards: NDArray[np.uint64]
-    """[U]: for each upper number, the board with the tiles of the first free cells alone."""
+    """[U]: for each upper number, the board with only the tiles of the first free cells."""
     upper_sums: NDArray[np.int64]
     """[U]: for each upper number, the sum of its tiles."""
     lower_ranks: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Layers(NamedTuple):
     lower_order: NDArray[np.int64]
     """[L]: the lower numbers, sorted by the sum of their tiles."""
     lower_boards: NDArray[np.uint64]
-    """[L]: for each entry of `lower_order`, the board with the tiles of the other free cells alone."""
+    """[L]: for each entry of `lower_order`, the board with only the tiles of the other free cells."""
     lower_starts: NDArray[np.int64]
     """The index in `lower_order` at which each sum begins, followed by L."""
 
@@ -58,7 +58,7 @@ class Layers(NamedTuple):
         return sizes
 
     def starts(self, layer: int) -> NDArray[np.int64]:
-        """Return `[U + 1]`: the index in a layer at which each upper number begins, then the layer's size."""
+        """Return `[U + 1]`: the index at which each upper number begins in a layer, then the layer's size."""
         counts = np.diff(self.lower_starts)
         lower_sums = layer - self.upper_sums
         fit = (lower_sums >= 0) & (lower_sums < len(counts))
@@ -96,7 +96,7 @@ def layers_of(shape: Shape) -> Layers:
 def _boards(
     shape: Shape, cells: NDArray[np.int64], strides: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the boards with all contents of some cells, indexed by number, and the sums of their tiles."""
+    """Return all boards that have tiles only in `cells`, indexed by number, and the sums of their tiles."""
     numbers = np.arange(np.prod(shape.sizes[cells]))
     boards, sums = np.zeros(len(numbers), _U), np.zeros(len(numbers), np.int64)
     for cell in cells.tolist():
@@ -120,7 +120,7 @@ def _rows(shape: Shape, strides: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, int]]:
-    """Yield layer, upper and lower number of each board that has one spawn on otherwise empty free cells."""
+    """Yield layer, upper and lower number of each position with one spawned tile in the free cells."""
     for cell in np.flatnonzero(shape.sizes > 1).tolist():
         for spawned in (1, 2):
             yield spawned, spawned * layers.upper_strides[cell], spawned * layers.lower_strides[cell]

@@ -14,12 +14,12 @@ from octofold_game.symmetries import MOVES
 from octofold_players.endgame.formation import Shape, holds, index
 
 _BLOCK = 8
-"""Number of words of `kept` in a block. `before` counts positions per block."""
+"""Number of words of `EndgameTable.kept` in a block."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
 """Indices of symmetries in `octofold_game.symmetries`, in the order of `symmetric_boards`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
-"""[8, 4]: the move on a board that corresponds to each move on each of its `symmetric_boards`."""
+"""[8, 4]: for each of the `symmetric_boards` and each move on it, the move on the original board."""
 
 
 class EndgameTable(NamedTuple):
@@ -31,7 +31,7 @@ class EndgameTable(NamedTuple):
     """Number of kept positions before each block of words of `kept`."""
     moves: NDArray[np.uint8]
     listed: NDArray[np.uint64]
-    """4 * position + move, ascending; unless it is empty, it replaces the other arrays."""
+    """4 * position + move, ascending. If it is not empty, it replaces the other arrays."""
 
     def decisive_arrays(self) -> Iterator[NDArray[np.generic]]:
         """Yield the arrays that determine the table's moves."""
@@ -45,7 +45,7 @@ def counts_before(kept: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> NDArray[np.int8]:
-    """Return `[N]` moves for 64-bit boards `[N]`: the move of the first table that has one, otherwise -1."""
+    """Return moves `[N]` for 64-bit boards `[N]`: the move of the first table that has one, otherwise -1."""
     moves = np.full(len(boards), -1, np.int8)
     for table in tables:
         _find_moves(boards, table, moves)
@@ -76,7 +76,7 @@ def find_entry(board, table):
 
 @njit(cache=True, nogil=True)
 def move_at(position, table):
-    """Return the move of a position, or -1 if the table has none. Position -1 stands for no position."""
+    """Return the move of a position, or -1 if the table has none or the position is -1."""
     if position < 0:
         return np.int64(-1)
     if not len(table.kept):
@@ -90,7 +90,7 @@ def move_at(position, table):
     place = np.int64(table.before[word // _BLOCK]) + _count_bits(table.kept[word] & bit - _U(1))
     for earlier in range(word // _BLOCK * _BLOCK, word):
         place += _count_bits(table.kept[earlier])
-    # A mapped file may change. That must not cause reads beyond the end of the array.
+    # If the mapped file was changed, `place` may be beyond the end of the array.
     if place >= 4 * len(table.moves):
         return np.int64(-1)
     return np.int64(table.moves[place >> 2]) >> 2 * (place & 3) & 3

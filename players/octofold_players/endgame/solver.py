@@ -27,52 +27,52 @@ from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
 from octofold_players.endgame.layers import Layers, first_positions, layers_of, numbers_of, place_of
 
 BYTES_A_POSITION = 0.55
-"""Bytes of memory that `solve` takes for each position of a large shape."""
+"""Bytes of memory that `solve` takes per position, if there are many positions."""
 _U = np.uint64
 _CERTAIN = 0x3FFE
 """Denominator of the stored chances, which are rounded down. So a chance below 1 falls a little with every
-move, and the shorter of two nearly certain paths is better. Tables without this rounding are weaker
-(training/EXPERIMENTS.md)."""
-_TOGETHER = 8
+move, and of two nearly certain paths the shorter one has the larger chance. Tables without this rounding are
+weaker (training/EXPERIMENTS.md)."""
+_UPPERS_PER_UNIT = 8
 """Number of upper numbers in a thread's unit of work. Their positions fill whole bytes of the result."""
 _UNKNOWN = np.float32(-1)
-_FINDING = 0.4
-"""Share of the total time that `solve` takes to find the reachable positions."""
+_SHARE_OF_FINDING = 0.4
+"""Share of the time of `solve` in which it finds the reachable positions."""
 
 
 class Solved(NamedTuple):
     """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """One bit for each position: whether its chance is high enough. A word has 64 bits, the first lowest."""
+    """One bit for each position, 64 in a word, the first lowest: whether its chance is large enough."""
     moves: NDArray[np.uint8]
-    """Two bits for each position, four positions in a byte: the best move of a kept position."""
+    """Two bits for each position, four positions in a byte: the best move of a position in `kept`."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
-    """Return the moves of all positions that can be reached from empty free cells.
+    """Return the best moves of all positions that can be reached from empty free cells.
 
     Args:
         formation: the formation to solve.
         largest: exponent of the next tile to make.
-        report: called with the finished share of the work after every layer. A layer takes seconds.
+        report: called after every layer, every few seconds, with the finished share of the work.
 
     Raises:
-        MemoryError: there is too little memory. Raised before the computation begins.
+        MemoryError: there is too little memory; raised before the computation begins.
     """
     of_shape = shape(formation, largest)
     layers = layers_of(of_shape)
     words = -(-of_shape.positions // 64)
-    # Allocated first, so that missing memory is noticed at once.
+    # Allocate the result first, so that missing memory is noticed at once.
     solved = Solved(np.zeros(words, _U), np.zeros(16 * words, np.uint8))
-    reached = _find_layers(of_shape, layers, lambda done: report(_FINDING * done))
+    reached = _find_layers(of_shape, layers, lambda done: report(_SHARE_OF_FINDING * done))
     _solve_layers(
         of_shape,
-        formation.sure,
+        formation.min_chance,
         layers,
         reached,
         solved,
-        lambda done: report(_FINDING + (1 - _FINDING) * done),
+        lambda done: report(_SHARE_OF_FINDING + (1 - _SHARE_OF_FINDING) * done),
     )
     return solved
 
@@ -100,13 +100,13 @@ def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) 
 
 def _solve_layers(
     shape: Shape,
-    sure: float,
+    min_chance: float,
     layers: Layers,
     reached: list[NDArray[np.uint8]],
     solved: Solved,
     report: Callable[[float], None],
 ) -> None:
-    """Solve the reachable positions from the last layer to the first. Empties `reached` on the way."""
+    """Solve the reachable positions from the last layer to the first. Empties `reached` to save memory."""
     done, all_work = 0, sum(each.size for each in reached)
     starts = [layers.starts(len(reached) + after) for after in range(2)]
     chances = [np.zeros(each[-1], np.uint16) for each in starts]
@@ -121,7 +121,7 @@ def _solve_layers(
                 _solve_layer,
                 layer,
                 shape,
-                sure,
+                min_chance,
                 layers,
                 tuple(starts),
                 tuple(chances),
@@ -130,14 +130,14 @@ def _solve_layers(
                 kept,
                 solved.moves,
             )
-            spread_parts(work, -(-len(layers.upper_sums) // _TOGETHER), numba_threads())
+            spread_parts(work, -(-len(layers.upper_sums) // _UPPERS_PER_UNIT), numba_threads())
         done += reached_here.size
         report(done / all_work)
 
 
 @njit(cache=True, nogil=True)
 def _lower_range(upper, layer, layers):
-    """Return the range of `lower_order` whose sums, added to the upper number's sum, give the layer."""
+    """Return the range of the lower numbers in `lower_order` that, with an upper number, are in a layer."""
     lower_sum = layer - layers.upper_sums[upper]
     if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
         return 0, 0
@@ -146,10 +146,10 @@ def _lower_range(upper, layer, layers):
 
 @njit(cache=True, nogil=True)
 def _find_following(layer, shape, layers, starts, seen, afterstates, first, last):
-    """Mark the positions that can follow a layer's positions with upper numbers from `first` to `last`.
+    """Mark all positions that can follow the positions of a layer with upper numbers `first` to `last` - 1.
 
-    `starts` and `seen` belong to the layer and the next two. `afterstates` marks the afterstates of the layer
-    that are done.
+    `starts` and `seen` have arrays for the layer and the next two. `afterstates` marks the afterstates whose
+    followers are already marked.
     """
     for upper in range(first, last):
         begin, end = _lower_range(upper, layer, layers)
@@ -176,15 +176,15 @@ def _find_following(layer, shape, layers, starts, seen, afterstates, first, last
 
 @njit(cache=True, nogil=True)
 def _solve_layer(
-    layer, shape, sure, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
+    layer, shape, min_chance, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
 ):
-    """Solve a layer's positions in the units `first` to `last`, of `_TOGETHER` upper numbers each.
+    """Solve the positions of a layer in the units `first` to `last` - 1, of `_UPPERS_PER_UNIT` each.
 
-    `starts` and `chances` belong to the layer and the next two. `of_afterstates` holds the chances that were
-    computed in this layer.
+    `starts` and `chances` have arrays for the layer and the next two. `of_afterstates` holds the chances of
+    the layer's afterstates, as far as they are known.
     """
     lowers = len(layers.lower_ranks)
-    for upper in range(first * _TOGETHER, min(last * _TOGETHER, len(layers.upper_sums))):
+    for upper in range(first * _UPPERS_PER_UNIT, min(last * _UPPERS_PER_UNIT, len(layers.upper_sums))):
         begin, end = _lower_range(upper, layer, layers)
         for at in range(begin, end):
             place = starts[0][upper] + at - begin
@@ -206,7 +206,7 @@ def _solve_layer(
                     best, best_move = chance, move
             rounded = np.int64(best)
             chances[0][place] = rounded
-            if rounded and rounded >= sure * _CERTAIN:
+            if rounded and rounded >= min_chance * _CERTAIN:
                 number = upper * lowers + layers.lower_order[at]
                 kept[number >> 3] |= 1 << (number & 7)
                 moves[number >> 2] |= best_move << 2 * (number & 3)
@@ -214,7 +214,7 @@ def _solve_layer(
 
 @njit(cache=True, nogil=True)
 def _chance(afterstate, upper, lower, shape, layers, starts, chances):
-    """Return the chance of an afterstate, in parts of `_CERTAIN`."""
+    """Return the chance of an afterstate, times `_CERTAIN`."""
     if is_goal(afterstate, shape.largest, shape):
         return np.float32(_CERTAIN)
     of_twos, of_fours, empty = 0, 0, 0

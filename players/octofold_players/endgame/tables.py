@@ -1,14 +1,14 @@
 """Endgame tables on disk.
 
-A folder holds one table for each formation. A table's name contains the next tile that it is made for, as in
-`five-128`. Positions whose chance is below the formation's minimum are left out:
+A folder holds one table for each formation. The name of a table, such as `five-128`, contains its next tile.
+It leaves out positions whose chance is below the formation's minimum:
 
     table.json        format, name of the formation, exponent of the next tile, number of positions
     kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
     moves.npy         [N / 4] uint8  the moves of these positions, four in a byte, the first one lowest
 
-These files are memory-mapped: several processes share them, and only the pages in use take memory. A table of
-the positions that matter in games (see `trimming`) has one file instead of the two:
+These files are memory-mapped: several processes share them, and only the pages in use take memory. A table
+with only the positions that occur in games (`trimming.py` makes it) has one file instead of the two arrays:
 
     listed.npy.xz     [N] uint64     differences of the ascending 4 * position + move; compressed
 """
@@ -47,14 +47,14 @@ _LARGEST_DESCRIPTION = 1 << 20
 _ARRAYS = {"kept": np.uint64, "moves": np.uint8}
 _LISTED = "listed.npy.xz"
 _MOST_LISTED = 1 << 26
-"""Maximum positions of a compressed file, which unpack to half a gigabyte."""
+"""Maximum number of positions in a compressed file; they take half a gigabyte when unpacked."""
 _UNPACKING_BYTES = 1 << 27
-"""Memory that unpacking may take in addition to its result."""
+"""Bytes of memory that unpacking may take in addition to its result."""
 _HEADER_BYTES = 128
-"""Size of the header of the `.npy` files."""
+"""Size of the header of the `.npy` files, in bytes."""
 DISK_BYTES_A_POSITION = 0.25
-"""Upper estimate of a table's bytes for each position. The largest tables take 0.16, since they have a move
-for one position in seven."""
+"""Upper estimate of the size of a table in bytes per position. The largest tables take 0.16, since they have
+a move for one position in seven."""
 _U = np.uint64
 _Key = TypeVar("_Key")
 
@@ -84,10 +84,10 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
 
 
 def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -> Path:
-    """Write selected positions of a table as a new table, as `save_table` does.
+    """Write a new table with only some positions of a table. An interrupted call leaves no table behind.
 
     Args:
-        folder: the folder of the new table and its siblings.
+        folder: the folder of all new tables.
         table: the table that contains the positions.
         listed: `[N]`, ascending: 4 * position + move of each selected position.
 
@@ -158,7 +158,7 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
     """Map the tables of a folder into memory and return them in the order of lookup.
 
-    If a formation has several tables, the one with the largest next tile is taken.
+    If the folder has several tables of a formation, only the one with the largest next tile is loaded.
 
     Raises:
         TableFileError: there are no tables, or one is damaged. The error names the file.
@@ -168,7 +168,7 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
 
 
 def table_files(folder: Path) -> dict[str, Path]:
-    """Return the files of the tables that `load_tables` reads, keyed by the names that `read_tables` expects.
+    """Return the paths of the files that `load_tables` reads, by the names that `read_tables` expects.
 
     In a published version, the files of all tables are in one folder and already have these names.
 
@@ -185,7 +185,7 @@ def table_files(folder: Path) -> dict[str, Path]:
 
 
 def _files_of(description: Path) -> dict[str, Path]:
-    """Return the files of the table with this description, keyed by the names that `read_tables` expects."""
+    """Return the files of the table with this description, by the names that `read_tables` expects."""
     start = str(description).removesuffix(_DESCRIPTION)
     table = Path(start[:-1]).name
     arrays = [_LISTED] if Path(start + _LISTED).exists() else [f"{array}.npy" for array in _ARRAYS]
@@ -200,8 +200,8 @@ def read_tables(
     Mapped bytes are not copied.
 
     Args:
-        files: the content of each file, keyed by a name such as `six-1024.kept.npy`.
-        paths: the name of each file in errors; defaults to the keys of `files`.
+        files: the content of each file, by a name such as `six-1024.kept.npy`.
+        paths: the path of each file for errors, by the same names; by default, errors contain these names.
 
     Raises:
         TableFileError: there are no tables, or a file is missing or damaged. The error names the file.
@@ -227,7 +227,7 @@ class _Described(NamedTuple):
 
 
 def _in_order(found: Mapping[_Key, _Described]) -> list[_Key]:
-    """Return each formation's table with the largest next tile, in the order of lookup."""
+    """Return the key of each formation's table with the largest next tile, in the order of lookup."""
     largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
     return [largest[each.name] for each in FORMATIONS if each.name in largest]
 
@@ -273,7 +273,7 @@ def _table(
 
 
 def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
-    """Return the positions and moves of a compressed file, ascending. It must list `count` positions."""
+    """Return 4 * position + move, ascending, from a compressed file, which must list `count` positions."""
     if count > _MOST_LISTED:
         raise TableFileError(f"{name}: must list at most {_MOST_LISTED:,} positions, got {count:,}")
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_BYTES)

@@ -1,7 +1,7 @@
 """Trims endgame tables to the positions that matter: those that occur in games.
 
-Nearly all positions of a solved table follow from bad moves or from very unlikely spawns. So whole games are
-played first. From each board of these games, play continues with the tables' moves and new random spawns,
+Nearly all positions of a solved table follow only from bad moves or from very unlikely spawns. So whole games
+are played first. From each board of these games, play continues with the tables' moves and new random spawns,
 until no table has a move. This visits less than a hundredth of the solved positions.
 """
 
@@ -19,7 +19,7 @@ _U = np.uint64
 
 
 class Visits:
-    """The visited positions of tables, marked in a byte for each possible position."""
+    """The visited positions of tables. Takes a byte of memory for each possible position."""
 
     def __init__(self, tables: tuple[EndgameTable, ...], seed: int) -> None:
         """Start without visited positions.
@@ -33,7 +33,7 @@ class Visits:
         self._generator = np.random.default_rng(seed)
 
     def play_on(self, boards: NDArray[np.uint64]) -> None:
-        """Play on from each of the 64-bit boards `[N]` while the tables have a move."""
+        """Continue the game from each of the 64-bit boards `[N]` while a table has a move."""
         states = self._generator.integers(1 << 64, size=len(boards), dtype=_U)
 
         def fill(start: int, end: int) -> None:
@@ -68,7 +68,7 @@ def _play_on(boards, states, tables, seen):
             if move < 0:
                 break
             afterstate, _ = slide(board, move)
-            if afterstate == board:  # the table is damaged
+            if afterstate == board:  # the move is illegal, because the table is damaged
                 break
             board = spawn(afterstate, states[n : n + 1])
 

@@ -1,8 +1,8 @@
 """Expectimax with a heuristic, as in nneonneo's 2048-ai, on 64-bit boards.
 
-The search cuts off unlikely branches and looks up afterstates that it has already searched
+The search (`search.py`) cuts off unlikely branches and looks up afterstates that it has already searched
 (https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
-of the last afterstates counts, not the rewards. `search.py` contains the search.
+value of the last afterstates counts, not the rewards.
 
 There are two heuristics. Both are sums over rows and columns. Petr Moravek's heuristic rewards empty cells
 and possible merges in a line. It penalizes tiles that are out of order, larger ones more, and large tiles in
@@ -33,15 +33,15 @@ from octofold_players.local_player import OptionError, card_options, check_optio
 
 _U = np.uint64
 _LEAST_DEPTH, _MOST_DEPTH = 4, 12
-_DEPTH_FROM_TILES = 1
-"""Difference between the number of distinct tiles and the default depth: nneonneo subtracts two, but does not
-count the first move."""
+_DEPTH_BELOW_TILES = 1
+"""Difference between the number of distinct tiles and the default depth. nneonneo's program subtracts two,
+because it does not count the first move."""
 _LARGEST_WEIGHT = 1e7
 LARGEST_POWER = 8.0
 """Maximum of the powers in `Weights`."""
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
-"""Minimum and maximum size of a transposition table. The default depth fills some 300,000 entries of 16
-bytes."""
+"""Minimum and maximum number of entries of a transposition table, which take 16 bytes each. A search to the
+default depth fills about 300,000."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     revision: ClassVar[int] = 2
 
     depth: int | None = None
-    """Moves to look ahead, 1 to 12. None: one less than the number of distinct tiles, and at least 4."""
+    """Number of moves to look ahead, 1 to 12. None: the number of distinct tiles minus 1, but at least 4."""
     cutoff: float = 0.0001
-    """Branches with a smaller probability are not searched further; 0 searches all branches."""
+    """Minimum probability of a branch that is searched; 0 searches all branches."""
     heuristic: str = "moravek"
-    """Heuristic of boards at the end of a search: `moravek`, or `nneonneo` for nneonneo's earlier one."""
+    """Heuristic that values boards at the end of a search: `moravek` or `nneonneo`."""
     weights: str = ""
-    """Weights that replace the heuristic's own: seven numbers joined by `+`, in the order of `Weights`.
-    `octofold-papers tune` finds good ones."""
+    """Weights that replace those of the heuristic: seven numbers joined by `+`, in the order of `Weights`.
+    `octofold-papers tune` finds good weights."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -91,11 +91,11 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
         return ExpectimaxSearch(self)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        return ()  # the search reads no files, so a digest does not need it
+        return ()  # because the search reads no files
 
 
 class ExpectimaxSearch(DeepeningSearch):
-    """The search of a `HeuristicExpectimaxPlayer`. `cores` None means numba's number of threads."""
+    """The search of a `HeuristicExpectimaxPlayer`. If `cores` is None, it uses numba's number of threads."""
 
     value_unit = HeuristicExpectimaxPlayer.value_unit
     looks_ahead = HeuristicExpectimaxPlayer.looks_ahead
@@ -108,7 +108,7 @@ class ExpectimaxSearch(DeepeningSearch):
         self._lines = worth_of_lines(player.heuristic, player.weights)
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Return the search depths, see `DeepeningSearch.depths`."""
+        """Implement `DeepeningSearch.depths`."""
         if self._depth is not None:
             return super().depths(boards)
         return np.array([depth_by_tiles(board) for board in boards], np.uint8)
@@ -121,19 +121,19 @@ class ExpectimaxSearch(DeepeningSearch):
         rows: Rows,
         budget: Budget,
     ) -> int:
-        """Search boards, see `DeepeningSearch.search`."""
+        """Implement `DeepeningSearch.search`."""
         while True:
-            first = _known.number(4 * len(boards))
+            first = _cache.number(4 * len(boards))
             state = new_state(budget.deadline, budget.stop, budget.turn_end)
-            state["grows"] = len(_known.table) < _MOST_ENTRIES
-            search_boards(boards, depths, moves, self._cutoff, self._lines, _known.table, first, *rows, state)
+            state["grows"] = len(_cache.table) < _MOST_ENTRIES
+            search_boards(boards, depths, moves, self._cutoff, self._lines, _cache.table, first, *rows, state)
             if state["ended"] != TABLE_FULL:
                 return int(state["ended"][0])
-            _known.renew(2 * len(_known.table))
+            _cache.renew(2 * len(_cache.table))
 
 
-_known = Transpositions(_LEAST_ENTRIES, Entry)
-"""Each thread's transposition table. It grows to the size that the thread's searches need."""
+_cache = Transpositions(_LEAST_ENTRIES, Entry)
+"""The transposition table of each thread. It grows to the size that the thread's searches need."""
 
 
 @njit(cache=True, nogil=True)
@@ -145,7 +145,7 @@ def depth_by_tiles(board):
     distinct = np.int64(0)
     for exponent in range(1, 16):
         distinct += seen >> exponent & 1
-    return max(_LEAST_DEPTH, distinct - _DEPTH_FROM_TILES)
+    return max(_LEAST_DEPTH, distinct - _DEPTH_BELOW_TILES)
 
 
 class Weights(NamedTuple):
@@ -156,10 +156,11 @@ class Weights(NamedTuple):
     merges: float
     """Weight of a tile next to an equal one."""
     disorder: float
-    """Penalty for tiles out of order: weight of differences of `exponent ** power` in the wrong direction."""
+    """Penalty for tiles out of order: weight of the sum of all rises or of all falls of `exponent **
+    disorder_power` along a line, whichever is smaller."""
     disorder_power: float
     sum: float
-    """Penalty for large tiles: weight of the sum of `exponent ** power`."""
+    """Penalty for large tiles: weight of the sum of `exponent ** sum_power`."""
     sum_power: float
     edge: float
     """Weight of a line whose largest tile is at one of its ends."""
@@ -167,7 +168,7 @@ class Weights(NamedTuple):
 
 class _Heuristic(NamedTuple):
     alive: float
-    """Constant for each line of a board with a legal move. A lost board has the value 0."""
+    """Constant that every line adds to the value of a board. A lost board has the value 0."""
     weights: Weights
 
 
@@ -178,7 +179,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights for a heuristic and the option `weights`.
+    """Return the weights of a heuristic, or those in `text`, the option `weights`, unless it is empty.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -198,7 +199,7 @@ def weights_of(heuristic: str, text: str) -> Weights:
 
 
 def _merges(lines: Lines) -> NDArray[np.int64]:
-    """Return the number of tiles next to an equal tile, ignoring empty cells between them."""
+    """Return the number of tiles in each line that are next to an equal tile, apart from empty cells."""
     tiles = without_gaps(lines)
     first, second, third = (tiles[:-1] == tiles[1:]) & (tiles[1:] > 0)
     merging: NDArray[np.int64] = np.sum([first, first | second, second | third, third], axis=0)
@@ -207,9 +208,9 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
 
 @lru_cache(8)
 def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
-    """Return the value `[65536]` of every line by a heuristic. `text` is the option `weights`.
+    """Return a heuristic's values `[65536]` of all lines, with weights from `text`, the option `weights`.
 
-    The first cell of a line is the lowest digit of its index.
+    The first cell of a line is the lowest nibble of its index.
     """
     weights = weights_of(heuristic, text)
 

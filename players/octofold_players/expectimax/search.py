@@ -2,9 +2,9 @@
 
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
-An afterstate that is too deep or too unlikely is not searched further. Its value is then the sum of its
-lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. This search cuts off and looks up the
-same afterstates as that program, so their values differ only by rounding.
+An afterstate that is too deep or too unlikely is not searched further: its value is the sum of the values of
+its lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. This search cuts off and looks up
+the same afterstates as the program, so the two return the same values except for rounding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from octofold_players.compiled.search_limits import TABLE_FULL, may_begin, visit
 _U = np.uint64
 _F = np.float32
 _OVER = np.float32(0.0)
-"""The value of a game that is over, and the minimum value of a board, although a sum of lines can be
+"""The value of a lost board. It is also the minimum value of a board, although a sum of lines can be
 negative."""
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
-"""A searched afterstate in a transposition table. `tag` is `number of the search << 4 | depth`."""
+"""An entry of a transposition table: an afterstate, its value, and `tag`, the number of its search << 4 | its
+depth."""
 
 
 @njit(cache=True, nogil=True)
@@ -37,16 +38,16 @@ def search_boards(
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, search depth of each board, 1 to 16. Boards already searched to it are skipped.
-        moves: the moves to search. Other moves keep their values.
+        depths: `[N]`, search depth of each board, 1 to 16. A board already searched to its depth is skipped.
+        moves: the moves to search. The values of other moves do not change.
         cutoff: as in `search_move`.
         lines: as in `search_move`.
         table: as in `search_move`.
-        first_search: the number of the first search, 1 or more. The table must not contain this number or
-            one of the next 4 N - 1 numbers.
-        values: `[N, 4] float64`, receives the values of the moves, -inf if illegal, of finished boards.
+        first_search: the number of the first of 4 N searches, at least 1. The table must not contain entries
+            of these searches.
+        values: `[N, 4] float64`, receives the values of the moves of finished boards, -inf if illegal.
         searched: `[N]`, receives the depth to which each finished board was searched.
-        positions: `[N]`, is increased by the number of visited positions unless the table was full.
+        positions: `[N]`, to which the number of visited positions is added, except if the table was full.
         state: as in `search_move`.
     """
     found = np.empty(4)
@@ -67,7 +68,7 @@ def search_boards(
                 found[move] = search_move(afterstate, depth - 1, cutoff, lines, table, search, state)
             else:
                 found[move] = -np.inf
-        if state[0].ended != TABLE_FULL:  # if the table is full, the search is repeated with a larger one
+        if state[0].ended != TABLE_FULL:  # a search that filled its table is repeated with a larger one
             positions[n] += state[0].positions - before
         if state[0].ended:
             return n
@@ -84,10 +85,10 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
     Args:
         afterstate: the 64-bit afterstate of the move.
         depth: moves to search after it, 0 to 15.
-        cutoff: `float32`. Less likely afterstates are not searched.
+        cutoff: `float32`, the minimum probability of an afterstate that is searched.
         lines: `[65536] float32`, the heuristic value of each line of four cells.
-        table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        search: the number of this search, 1 to 2**28 - 1. No entry in the table may have it.
+        table: `[2**n] Entry`. Entries of other searches are ignored, so the table need not be cleared.
+        search: the number of this search, 1 to 2**28 - 1. The table must not contain entries with it.
         state: `[1] State`. If it `grows`, a full table ends the search, so that the caller can try a
             larger one. Otherwise a full table takes no more entries, and the search is slower.
     """
@@ -100,7 +101,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
-    """Return the mean over the spawns of the best move's value. Meaningless if the search has ended.
+    """Return the mean of the best move's value over all spawns. Meaningless if the search has ended.
 
     `depth` must be above 0, and `probability` at least `cutoff`.
     """
@@ -113,15 +114,14 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
         if tag & 15 >= depth:
             return np.float64(table[slot].worth)
     elif stored:
-        # The slot is taken before the search. A board cannot follow itself, so the search does not read the
-        # entry.
+        # Reserve the slot before the search. No afterstate follows itself, so the search does not read it.
         state[0].entries += 1
         table[slot].afterstate = afterstate
         table[slot].tag = search << 4
     elif state[0].grows:
         state[0].ended = TABLE_FULL
         return 0.0
-    # In single precision and in this order, as in nneonneo's program: a product can equal the cutoff.
+    # Single precision and this order, as in nneonneo's program, decide whether a product is below the cutoff.
     empty = count_empty(afterstate)
     share = probability / _F(empty)
     of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
@@ -157,11 +157,11 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """Return the board slid up, down, left and right: nneonneo's order, which decides the table's content."""
+    """Return the board slid up, down, left and right: the order of nneonneo's program, for equal tables."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)
-    # All four are looked up soon, in a table that is far larger than the CPU's caches.
+    # The search soon looks up all four in the table, which is far larger than the CPU's caches.
     prefetch(table, _slot(table, up))
     prefetch(table, _slot(table, down))
     prefetch(table, _slot(table, left))
@@ -171,7 +171,7 @@ def _afterstates(board, table):
 
 @njit(cache=True, nogil=True)
 def _slot(table, afterstate):
-    """Return the slot at which the search for an afterstate's entry begins."""
+    """Return the slot of the table at which to begin looking for an afterstate's entry."""
     return (afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1)
 
 

@@ -1,10 +1,10 @@
 """N-tuple tables with two bytes per entry: bitmaps of the kept entries, and codes of their values.
 
-Play reads few entries of a trained network. A page is 16 neighboring entries, which differ only in the first
+Games read few entries of a trained network. A page is 16 neighboring entries, which differ only in the first
 cell of their tuple. One bit for each page tells whether any of its entries is kept, and 16 bits for each kept
-page tell which. The values of kept entries are rounded to a codebook and follow in order, as 12-bit codes. A
-published model keeps these arrays in its graph, which unpacks them when it is loaded. This module reads them
-from there.
+page tell which entries. The values of the kept entries are rounded to the 4096 values of a codebook and
+stored in order, as 12-bit codes. A published model keeps these arrays in its graph, which unpacks them when
+it is loaded. This module reads them from there.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PAGE = 16
 CODES = 1 << 12
 """Number of values in a codebook."""
 NETWORK_FILE = "network.json"
-"""File name of the description of a network whose tables are not compact."""
+"""Name of the file that describes a network whose tables are not compact."""
 FORMAT = 1
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
-"""The arrays of `CompactTables`, and the type of their numbers in a model's file."""
+"""The arrays of `CompactTables`, and the types of their numbers in the file of a graph."""
 
 _PAGES_AT_ONCE = 1 << 16
-_LARGEST_ENTRIES = 1 << 31  # maximum entries of a network: an unpacked entry is a float32
+_LARGEST_ENTRIES = 1 << 31  # maximum number of entries of a network; each takes 4 bytes when unpacked
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CompactTables:
     """The entries of a network that matter for play, with rounded values."""
 
     FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
-    """File names of an n-tuple model's card and graph in the folder of a published player."""
+    """Names of the files with the card and the graph of an n-tuple model in the folder of a player."""
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
@@ -55,7 +55,7 @@ class CompactTables:
     codebook: NDArray[np.float32]
     """[4096]: the value of each code."""
     stages: tuple[int, ...] = ()
-    """See `octofold_players.ntuple.network.NTupleNetwork`."""
+    """The stages, as in `octofold_players.ntuple.network.NTupleNetwork`."""
 
     @property
     def entries(self) -> int:
@@ -78,9 +78,10 @@ class CompactTables:
         return pages.reshape(-1, PAGE)[places].reshape(-1)
 
     def pages(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """Return page indices `[entries / PAGE] uint32` and pages `[PAGE * (kept pages + 1)] float32`.
+        """Return the index of each page, `[entries / PAGE] uint32`, and the values of the kept pages.
 
-        All omitted pages have index 0, a page of zeros.
+        The values are `[PAGE * (kept pages + 1)] float32`. Page 0 has only zeros and stands for all omitted
+        pages.
         """
         codes = self.lower_codes.astype(np.uint16)
         codes[::2] += (self.upper_codes & 15) * np.uint16(256)
@@ -99,7 +100,7 @@ class CompactTables:
 
     @classmethod
     def files_in(cls, folder: Path) -> dict[str, Path]:
-        """Return the path of each of `FILES` in the folder of a published player or model.
+        """Return the path of each of `FILES` in a folder of a published player or of a published model.
 
         Raises `TableFileError`, which names the file and what is wrong with it.
         """
@@ -122,7 +123,7 @@ class CompactTables:
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> CompactTables:
-        """Read the tables from the contents of `FILES`. Raises `TableFileError`, as `files_in` does."""
+        """Read the tables from the bytes of each of `FILES`. Raises `TableFileError`, as `files_in` does."""
         return cls._in([files[name] for name in cls.FILES], cls.FILES)
 
     @classmethod

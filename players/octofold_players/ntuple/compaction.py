@@ -1,7 +1,7 @@
 """Makes compact tables of a trained n-tuple network: chooses the entries to keep and the codebook.
 
-An omitted entry reads as 0. So the weight of an entry is the number of times that self-play reads it, times
-the absolute value of the entry. A choice of 2 million entries by visits alone lost three times as many points
+An omitted entry reads as 0. So the weight of an entry is the number of its visits (how often self-play reads
+it) times its absolute value. A choice of 2 million entries by visits alone lost three times as many points
 per move.
 """
 
@@ -13,18 +13,21 @@ from octofold_game.bitboards import OUTGROWN, new_game, spawn
 from octofold_game.compiling import njit
 
 from octofold_players.ntuple.compact_tables import CODES, PAGE, CompactTables
-from octofold_players.ntuple.network import NTupleNetwork, fetch_afterstates, move_value
+from octofold_players.ntuple.network import NTupleNetwork, find_afterstate_entries, move_value
 
-_COUNTED_MOVES = 33_000_000  # maximum; small networks need only a quarter as many moves as they have entries
-_MOVES_AT_ONCE = 500_000  # moves per call of compiled code, which takes some seconds and ignores Ctrl-C
-_SEED = 1  # seed of the games in which visits are counted
+_COUNTED_MOVES = 33_000_000
+"""Maximum number of moves of self-play. A small network needs only one move for every four entries."""
+_MOVES_AT_ONCE = 500_000
+"""Number of moves per call of compiled code. A call takes some seconds and ignores Ctrl-C."""
+_SEED = 1
+"""Seed of the games of self-play."""
 
 
 def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     """Return compact tables of a network that take at most `largest_bytes`.
 
-    Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples have 1 or more
-    than 6 cells, or if the limit is too small for any entry.
+    Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples do not have 2
+    to 6 cells, or if the limit is too small for any entry.
     """
     kept, visits = most_important(network, largest_bytes)
     codebook = choose_codebook(network.values[kept], visits, CODES)
@@ -34,7 +37,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
 def most_important(
     network: NTupleNetwork, largest_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return the entries `[kept]` to keep in `largest_bytes`, in ascending order, and their visits `[kept]`.
+    """Return the entries `[K]` to keep in `largest_bytes`, in ascending order, and their visits `[K]`.
 
     Plays the same games and raises the same errors as `compact`.
     """
@@ -50,7 +53,7 @@ def most_important(
 
 
 def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
-    """Return the largest even number of entries, heaviest first, that fit into `largest_bytes`."""
+    """Return how many entries, taken in order, fit into `largest_bytes`: the largest even number."""
     starts_page = np.zeros(len(entries), np.bool_)
     _, first = np.unique(entries // PAGE, return_index=True)
     starts_page[first] = True
@@ -67,7 +70,7 @@ def _packed(
     codes: NDArray[np.uint16],
     codebook: NDArray[np.float32],
 ) -> CompactTables:
-    """Return compact tables of the entries `kept`, which are in ascending order, with the entries' codes."""
+    """Return compact tables with the entries `kept`, in ascending order, and the codes of their values."""
     bits = np.zeros((len(network.values) // PAGE, PAGE), np.bool_)
     bits.reshape(-1)[kept] = True
     used = bits.any(axis=1)
@@ -84,7 +87,7 @@ def _packed(
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
-    """Return the number of reads of each entry `[entries]` in `moves` or more moves of self-play."""
+    """Return the number of visits of each entry, `[entries]`, in at least `moves` moves of self-play."""
     visits = np.zeros(len(network.values), np.uint32)
     random = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     for _ in range(0, moves, _MOVES_AT_ONCE):
@@ -97,7 +100,7 @@ def _count(values, layout, visits, moves, random):
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     board = new_game(random)
     for _ in range(moves):
-        fetch_afterstates(board, values, layout, indices)
+        find_afterstate_entries(board, values, layout, indices)
         best = np.float32(-np.inf)
         chosen = board
         outgrown = False
@@ -122,15 +125,15 @@ def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
 def choose_codebook(
     values: NDArray[np.float32], visits: NDArray[np.uint32], levels: int
 ) -> NDArray[np.float32]:
-    """Return ascending values that approximately minimize the squared error over all visits.
+    """Return ascending values that approximately minimize the squared rounding error over all visits.
 
-    They are exact in float16, the type of a graph's unpacked tables, and within its range. The density of the
-    values is the cube root of the density of visits (Panter and Dite, "Quantization distortion in pulse-count
+    The values are exact in float16, the type of a graph's unpacked tables. Their density is proportional to
+    the cube root of the density of visits (Panter and Dite, "Quantization distortion in pulse-count
     modulation with nonuniform spacing of levels", 1951).
     """
     if not len(values):
         return np.zeros(levels, np.float32)
-    roots = np.sign(values) * np.sqrt(np.abs(values))  # makes bins narrow where most values are
+    roots = np.sign(values) * np.sqrt(np.abs(values))  # for narrow bins near 0, where most values are
     edges = np.linspace(roots.min() - 1e-3, roots.max() + 1e-3, 8 * levels + 1)
     counted, _ = np.histogram(roots, edges, weights=visits.astype(np.float64) + 1)
     ends = np.sign(edges) * edges**2
@@ -144,6 +147,6 @@ def choose_codebook(
 
 
 def nearest(codebook: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Return the code of the nearest value in an ascending codebook, for each value."""
+    """Return, for each value, the code of the nearest value in an ascending codebook."""
     borders = (codebook[1:] + codebook[:-1]) / 2
     return np.searchsorted(borders, values).astype(np.uint16)

@@ -44,15 +44,15 @@ _FORMAT = 1
 _DESCRIPTION, _VALUES = NETWORK_FILE, "values.npy"
 _LARGEST_DESCRIPTION = 1 << 20
 _ROWS = 1 << 22
-"""Number of values to check at a time, since the result of a check takes memory."""
+"""Number of values to check at a time, because the result of a check takes memory."""
 
 
 class TupleLayout(NamedTuple):
     """The layout of a network's tables. Compiled code needs only this layout and the values.
 
-    Neighboring cells of a tuple are neighboring nibbles of a board, so a run of them can be shifted together.
-    The index of a tuple is the OR of `board >> shift & mask` over its runs. Six cells in two runs take two
-    steps instead of six.
+    A run is a sequence of neighboring cells of a tuple that are also neighbors on the board, so their nibbles
+    can be shifted together. The index of a tuple is the OR of `board >> shift & mask` over its runs. Six
+    cells in two runs take two steps instead of six.
     """
 
     shifts: NDArray[np.uint64]
@@ -60,30 +60,30 @@ class TupleLayout(NamedTuple):
     masks: NDArray[np.uint64]
     """[T, R]: the mask of each run of each tuple."""
     stages: NDArray[np.uint64]
-    """[S - 1]: see `NTupleNetwork`."""
+    """[S - 1]: `NTupleNetwork.stages`."""
     pages: NDArray[np.uint32]
-    """See `NTupleNetwork.pages`."""
+    """`NTupleNetwork.pages`."""
 
 
 @dataclass(frozen=True)
 class NTupleNetwork:
-    """Tables `values` `[S * T * 16**L] float32` for S stages and T tuples of L cells each.
+    """An n-tuple network with tables `values` `[S * T * 16**L] float32`: S stages, T tuples of L cells.
 
-    `stages` are S - 1 tiles, given as descending exponents. Each of them leads from one stage to the next.
-    The stage of a board is the number of these tiles that it holds before the first one that it lacks. A
-    larger tile than the first counts as the first.
+    `stages` are the exponents of S - 1 tiles, in descending order. A board is in stage 0 until it holds the
+    first of these tiles or a larger one. It is then in stage 1, with the second tile in stage 2, with the
+    second and the third tile in stage 3, and so on.
     """
 
     FILES: ClassVar[tuple[str, ...]] = (_DESCRIPTION, _VALUES)
-    """The files of a network in a folder."""
+    """The names of the files of a network in a folder."""
 
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """`[entries / PAGE]`: for each page of entries, the index of the page in `values`. It is empty if
-    `values` has all entries in order. Most entries of a compact network are 0, so the kept pages take a third
-    of the memory."""
+    """`[entries / PAGE]`: for each page of entries, its index in `values`. It is empty if `values` has all
+    entries in order. Most entries of a compact network are 0, so the pages with other entries take a third of
+    the memory."""
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
@@ -101,16 +101,17 @@ class NTupleNetwork:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the tables. The card of a published network gives it as the checkpoint's digest."""
+        """SHA-256 of the tables, which the card of a published network gives as the checkpoint's digest."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return reward plus afterstate value `[N, 4]` of moves on packed boards `[N]`, `-inf` if illegal.
+        """Return the values `[N, 4]` of the moves on packed boards `[N]`.
 
-        A move that makes a tile too large for a 64-bit board is worth its reward and ends the game.
+        The value of a move is its reward plus the value of the afterstate, or `-inf` if it is illegal. A move
+        that makes a tile too large for a 64-bit board is worth its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
         action_values(boards, self.values, self.layout, values, part_count())
@@ -119,7 +120,7 @@ class NTupleNetwork:
     def save(self, folder: Path) -> None:
         """Write the tables and their description into `folder`.
 
-        Both files are written completely before they replace the old ones. Only a kill between the two
+        Both files are written completely before they replace older files. Only a kill between the two
         replacements leaves files of two networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,9 +156,11 @@ class NTupleNetwork:
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
-        """Read a network from the bytes of `FILES` without copying, or from `CompactTables.FILES` into pages.
+        """Read a network from the bytes of its files: those of `FILES`, or those of `CompactTables.FILES`.
 
-        Raises `TableFileError`, which names the missing file, or the file and what is wrong with it.
+        Bytes of `FILES` are not copied. Compact tables stay in pages, which only compiled code can read.
+
+        Raises `TableFileError`, which names a missing file, or a file and what is wrong with it.
         """
         if all(name in files for name in CompactTables.FILES):
             return cls._of(CompactTables.read(files), paged=True)
@@ -177,7 +180,7 @@ class NTupleNetwork:
         return cls(tables.tuples, pages, tables.stages, places)
 
     def parts(self) -> Iterator[NDArray[np.float32]]:
-        """Yield the values of all entries in order, in pieces."""
+        """Yield the values of all entries in order, some millions at a time."""
         if not len(self.pages):
             yield self.values
         for start in range(0, len(self.pages), _ROWS // PAGE):
@@ -191,7 +194,7 @@ class NTupleNetwork:
 def _explain_missing(folder: Path, file: str) -> str:
     """Explain why a folder contains no network.
 
-    For the folder of a published model, the text names its newest version.
+    If it is the folder of a published model, suggest its newest version.
     """
     if not folder.exists():
         return missing(folder)
@@ -216,7 +219,10 @@ def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...
 
 
 def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Map an array of the given shape. Raises `TableFileError`, which says what is wrong with the file."""
+    """Map the array of a file, which must have this shape.
+
+    Raises `TableFileError`, which names the file and says what is wrong with it.
+    """
     array = array_in(mapped(file), file)
     _check_values(array, shape, file)
     return array
@@ -244,7 +250,7 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
 
 @njit(cache=True, nogil=True)
 def stage_of(board, stages):
-    """Return the index of the stage whose tables a board reads, see `NTupleNetwork`."""
+    """Return the stage of a board, from 0, as `NTupleNetwork` defines it."""
     if len(stages) == 0:
         return 0
     late = False
@@ -259,10 +265,10 @@ def stage_of(board, stages):
 
 
 @njit(cache=True, nogil=True)
-def fetch(board, values, layout, indices):
+def find_entries(board, values, layout, indices):
     """Fill `indices` `[T * 8] uint64` with the indices of the entries whose sum is the board's value.
 
-    Also prefetches these entries.
+    Start loading these entries into the cache.
     """
     tables = layout.shifts.shape[0]
     entries = len(layout.pages) * PAGE if len(layout.pages) else len(values)
@@ -281,8 +287,8 @@ def fetch(board, values, layout, indices):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def total(values, indices):
-    """Return the sum of the entries that `fetch` found."""
+def sum_of_entries(values, indices):
+    """Return the sum of the entries of `values` at `indices`."""
     value = np.float32(0)
     for entry in indices:
         value += values[entry]
@@ -290,26 +296,26 @@ def total(values, indices):
 
 
 @njit(cache=True, nogil=True)
-def fetch_afterstates(board, values, layout, indices):
-    """Call `fetch` for the afterstate of each legal move, with its row of `indices` `[4, T * 8] uint64`."""
+def find_afterstate_entries(board, values, layout, indices):
+    """Find the entries of the afterstate of each legal move, for its row of `indices` `[4, T * 8] uint64`."""
     for move in range(4):
         afterstate, _ = slide(board, move)
         if afterstate != board:
-            fetch(afterstate, values, layout, indices[move])
+            find_entries(afterstate, values, layout, indices[move])
 
 
 @njit(cache=True, nogil=True)
 def move_value(board, move, values, indices):
-    """Return reward plus afterstate value of one move, `-inf` if illegal, and its afterstate and reward.
+    """Return the value of a move (reward plus value of the afterstate), its afterstate and its reward.
 
-    `fetch_afterstates` must have filled `indices`. A move that makes a tile too large for the board is worth
-    its reward.
+    The value of an illegal move is `-inf`. A move that makes a tile too large for the board is worth its
+    reward. `find_afterstate_entries` must have filled `indices`.
     """
     afterstate, reward = slide(board, move)
     if reward >= OUTGROWN:
         value = np.float32(reward & POINTS)
     elif afterstate != board:
-        value = reward + total(values, indices[move])
+        value = reward + sum_of_entries(values, indices[move])
     else:
         value = np.float32(-np.inf)
     return value, afterstate, reward
@@ -317,11 +323,11 @@ def move_value(board, move, values, indices):
 
 @njit(cache=True, nogil=True)
 def best_move(board, values, layout, indices):
-    """Return the move with the largest reward plus value, its afterstate and its reward.
+    """Return the move with the largest `move_value`, its afterstate and its reward.
 
     The move is -1 if none is legal. `indices` `[4, T * 8] uint64` is a work buffer.
     """
-    fetch_afterstates(board, values, layout, indices)
+    find_afterstate_entries(board, values, layout, indices)
     best = -1
     best_value = np.float32(-np.inf)
     best_afterstate = board
@@ -339,6 +345,6 @@ def action_values(boards, values, layout, result, chunks):
     for chunk in prange(chunks):
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
-            fetch_afterstates(boards[n], values, layout, indices)
+            find_afterstate_entries(boards[n], values, layout, indices)
             for move in range(4):
                 result[n, move] = move_value(boards[n], move, values, indices)[0]

@@ -26,9 +26,9 @@ _NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 
 @dataclass(frozen=True)
 class NTuplePlayer(DeepeningPlayer):
-    """A player that makes the move with the largest expected score by a network, `depth` moves deep.
+    """A player that searches `depth` moves deep for the largest expected score according to a network.
 
-    If an endgame table has a move, the player makes that move.
+    If an endgame table has a move, the player makes that move instead.
     """
 
     kind: ClassVar[str] = "ntuple"
@@ -38,9 +38,9 @@ class NTuplePlayer(DeepeningPlayer):
     path: Path
     """The folder of the network, such as `runs/teacher`, or a weight file of TDL2048."""
     depth: int = 1
-    """Moves to look ahead. Other programs call 1 a 1-ply search and 2 a 3-ply search."""
+    """Number of moves to look ahead. Other programs call a depth of 1 "1-ply" and a depth of 2 "3-ply"."""
     tables: Path | None = None
-    """A folder of endgame tables, made by `octofold-train endgame`. Default: no tables."""
+    """A folder of endgame tables, which `octofold-train endgame` makes. None: no tables."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -86,7 +86,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """A search by endgame tables first, then by a network. `cores` None means numba's number of threads."""
+    """A search in endgame tables first, then by a network. If `cores` is None, it uses numba's threads."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32
@@ -115,7 +115,7 @@ class NTupleSearch(DeepeningSearch):
         rows: Rows,
         budget: Budget,
     ) -> int:
-        """Search boards, see `DeepeningSearch.search`."""
+        """Implement `DeepeningSearch.search`."""
         state = new_state(budget.deadline, budget.stop, budget.turn_end)
         search_boards(boards, depths, moves, self.network.values, self.network.layout, *rows, state)
         return int(state["ended"][0])

@@ -2,9 +2,10 @@
 
     board --(move, reward)--> afterstate --(spawn)--> board ...      `depth` counts the moves
 
-At depth 1, the network values the afterstates directly. Depth 2 looks at a move, every spawn and the best
-move after it; other programs call this 3-ply. The search has no cut-offs and no transposition table, so every
-value is exact. A negative value of the network counts as 0, since points cannot be lost.
+At depth 1, the network values the afterstates of the board. At depth 2, the search looks at each move, every
+spawn after it and the best move after that; other programs call this 3-ply. The search has no cut-offs and no
+transposition table, so every value is exact. A negative value of the network counts as 0, since points cannot
+be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.compiled.search_limits import may_begin, visit
-from octofold_players.ntuple.network import fetch_afterstates, move_value
+from octofold_players.ntuple.network import find_afterstate_entries, move_value
 
 _U = np.uint64
 
@@ -26,13 +27,14 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, search depth of each board, at least 1. Boards already searched to it are skipped.
-        moves: the moves to search. Other moves keep their values.
-        network: the values of the network.
-        layout: the layout of the network.
-        values: `[N, 4] float32`, receives the values of the moves, -inf if illegal, of finished boards.
+        depths: `[N]`, search depth of each board, at least 1. A board already searched to its depth is
+            skipped.
+        moves: the moves to search. The values of other moves do not change.
+        network: `NTupleNetwork.values`.
+        layout: `NTupleNetwork.layout`.
+        values: `[N, 4] float32`, receives the values of the moves of finished boards, -inf if illegal.
         searched: `[N]`, receives the depth to which each finished board was searched.
-        positions: `[N]`, is increased by the number of visited positions.
+        positions: `[N]`, to which the number of visited positions is added.
         state: `[1] State`.
     """
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
@@ -46,7 +48,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         before = state[0].positions
         visit(state, len(moves))
         if depth == 1:
-            fetch_afterstates(boards[n], network, layout, indices)
+            find_afterstate_entries(boards[n], network, layout, indices)
             for move in range(4):
                 found[move] = move_value(boards[n], move, network, indices)[0]
         for move in moves[: len(moves) if depth > 1 else 0]:
@@ -68,7 +70,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 
 @njit(cache=True, nogil=True)
 def expected_value(afterstate, depth, values, layout, indices, state):
-    """Return the value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep.
+    """Return the value of an afterstate, searched `depth` moves deep: the mean over all spawns.
 
     The result is meaningless if the search has ended.
     """
@@ -81,7 +83,7 @@ def expected_value(afterstate, depth, values, layout, indices, state):
                 best = 0.0  # the value of a game that is over
                 visit(state, 5)
                 if depth == 1:
-                    fetch_afterstates(board, values, layout, indices)
+                    find_afterstate_entries(board, values, layout, indices)
                 for move in range(4):
                     if depth == 1:
                         worth = float(move_value(board, move, values, indices)[0])

@@ -2,11 +2,13 @@
 
 All numbers are little-endian:
 
-    "w" (not in old files), u8 0, u32 tables; for each table:
-    u8 4, u32 name, u16 digits of the name, u16 0, u16 size of a value, u64 values, the values;
-    other arrays in the same form, such as the state of learning; u16 0
+    "w" (not in old files), u8 0, u32 number of tables; for each table:
+    u8 4, u32 name, u16 number of digits of the name, u16 0,
+    u16 bytes of a value, u64 number of values, the values;
+    other arrays in the same form as the values, such as the state of learning; u16 0
 
-The digits of the name are a tuple's cells. The first cell is the lowest digit of an index, as in our tables.
+The hexadecimal digits of the name are the cells of the tuple. The first cell is the lowest digit of an index,
+as in our tables.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from octofold_players.ntuple.tuples import LONGEST_TUPLE, check_tuples
 def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float32]]:
     """Return the tuples of a network and its values `[T * 16**L]`.
 
-    Raises `TableFileError`, which says what is wrong with the file. Allocates at most the size of the file,
-    or twice that if values have 2 bytes.
+    Raises `TableFileError`, which says what is wrong with the file. The values take at most twice as much
+    memory as the file takes on disk.
     """
     content = _Content(mapped(file))
     try:
@@ -33,7 +35,7 @@ def read_weights(file: Path) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.fl
         if begins == ord("w"):
             begins = content.number("u1")
         if begins:
-            raise ValueError(f"it begins with {begins}")
+            raise ValueError(f"its first number must be 0, got {begins}")
         tables = [_table(content) for _ in range(content.number("<u4"))]
         tuples = tuple(cells for cells, _ in tables)
         check_tuples(tuples)
@@ -52,10 +54,10 @@ class _Content:
         self._at = 0
 
     def array(self, kind: str, count: int) -> NDArray[Any]:
-        """Return a view of `count` numbers; raises `ValueError` if the file ends before them."""
+        """Return a view of the next `count` numbers; raises `ValueError` if the file ends before them."""
         start, self._at = self._at, self._at + count * np.dtype(kind).itemsize
         if self._at > len(self._content):
-            raise ValueError(f"it has {len(self._content):,} bytes, needs at least {self._at:,}")
+            raise ValueError(f"it must have at least {self._at:,} bytes, got {len(self._content):,}")
         return np.frombuffer(self._content, kind, count, start)
 
     def number(self, kind: str) -> int:
@@ -69,7 +71,7 @@ def _table(content: _Content) -> tuple[tuple[int, ...], NDArray[Any]]:
     name, _, is_text, size, count = (content.number(kind) for kind in ("<u4", "<u2", "<u2", "<u2", "<u8"))
     length = (count.bit_length() - 1) // 4
     if is_text or count != 16**length or name >= count or not 1 <= length <= LONGEST_TUPLE:
-        raise ValueError(f"a table with the name {name:x} and {count:,} values does not belong to a tuple")
+        raise ValueError(f"the table {name:x} with {count:,} values is not the table of a tuple")
     if size not in (2, 4, 8):
         raise ValueError(f"values must have 2, 4 or 8 bytes, got {size}")
     values = content.array(f"<f{size}", count)

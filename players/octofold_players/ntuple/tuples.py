@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 LONGEST_TUPLE = 7
-"""Maximum cells of a tuple. A table of 7 cells has 268 million entries."""
+"""Maximum number of cells of a tuple. A table for 7 cells has 268 million entries."""
 
 
 def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
-    """Raise `ValueError` unless the tuples have one length, up to `LONGEST_TUPLE`, and ascending cells."""
+    """Raise `ValueError` unless all tuples have ascending cells and one length, at most `LONGEST_TUPLE`."""
     if not tuples:
         raise ValueError("tuples must contain at least one tuple")
     for cells in tuples:

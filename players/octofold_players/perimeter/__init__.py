@@ -1,1 +1,1 @@
-"""A player that reaches a formation by expectimax and then follows endgame tables."""
+"""A player that builds a formation by expectimax and then follows endgame tables."""

@@ -1,9 +1,10 @@
 """The perimeter player: expectimax brings large tiles into a formation, and endgame tables play it.
 
 The heuristic only rewards large tiles in the top left corner with smaller tiles to the right and below. Once
-six large tiles form a block there, the tables make the next large tile beside it. Neither part is strong
-alone. Together they are macroxue's player (https://github.com/macroxue/2048-ai), the source of the heuristic,
-the formations and the cut-offs. macroxue's depth counts one move less.
+five or six large tiles form a block there, the tables make the next large tile beside it. The search and the
+tables are weak alone. Together they are macroxue's player (https://github.com/macroxue/2048-ai), the source
+of the heuristic, the formations and the cut-offs. macroxue's depth is smaller by one, because it does not
+count the first move.
 """
 
 from __future__ import annotations
@@ -28,17 +29,16 @@ from octofold_players.local_player import card_options
 from octofold_players.perimeter.search import Entry, search_boards
 
 _RISE = 12
-"""Cost of a tile larger than the one before it, as a multiple of the gain of a tile in order."""
+"""Cost of a rise from one tile of a line to the next, as a multiple of their difference in value."""
 _ENTRIES = 1 << 16
-"""Number of entries of a transposition table. Its 1.5 MB fit into the cache of one core."""
-_DOUBT = 3
-"""Exponent of the cut-off: a search to depth d considers spawns of probability 1 / 2 ** (d + `_DOUBT`) or
-more."""
+"""Number of entries of a transposition table, whose 1.5 MB fit into the cache of one core."""
+_CUTOFF_EXPONENT = 3
+"""A search to depth d considers afterstates with a probability of at least 2 ** -(d + this number)."""
 
 
 @dataclass(frozen=True)
 class PerimeterPlayer(DeepeningPlayer):
-    """A player that follows endgame tables. On other boards, it searches by expectimax with a heuristic."""
+    """A player that follows endgame tables. If no table has a move, it searches by expectimax."""
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
@@ -48,7 +48,7 @@ class PerimeterPlayer(DeepeningPlayer):
     tables: Path
     """The folder of the endgame tables, such as `runs/endgame`."""
     depth: int = 4
-    """Moves to look ahead, 1 to 12."""
+    """Number of moves to look ahead, 1 to 12."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -78,9 +78,10 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """A search with endgame tables. `cores` None means numba's number of threads.
+    """A search in endgame tables first, then by expectimax. If `cores` is None, it uses numba's threads.
 
-    The moves of a board share a transposition table, so several threads would change the result.
+    The moves of a board share a transposition table. Therefore one thread searches all of them: several
+    threads would change the result.
     """
 
     value_unit = PerimeterPlayer.value_unit
@@ -99,15 +100,15 @@ class PerimeterSearch(DeepeningSearch):
         rows: Rows,
         budget: Budget,
     ) -> int:
-        """Search all moves of boards, see `DeepeningSearch.search`."""
+        """Implement `DeepeningSearch.search`, for all moves at once."""
         assert len(moves) == len(EVERY_MOVE)
-        first = _known.number(2 * len(boards))
+        first = _cache.number(2 * len(boards))
         state = new_state(budget.deadline, budget.stop, budget.turn_end)
-        search_boards(boards, depths, _DOUBT, _worth_of_lines(), _known.table, first, *rows, state)
+        search_boards(boards, depths, _CUTOFF_EXPONENT, _worth_of_lines(), _cache.table, first, *rows, state)
         return int(state["ended"][0])
 
 
-_known = Transpositions(_ENTRIES, Entry)
+_cache = Transpositions(_ENTRIES, Entry)
 
 
 @cache
@@ -116,7 +117,7 @@ def _worth_of_lines() -> NDArray[np.generic]:
 
 
 def _worth(lines: Lines) -> NDArray[np.int64]:
-    """Return the values of lines: the first tile and descending neighbors add, ascending ones cost more."""
+    """Return the heuristic values of lines: falling tiles add to the value, and rising tiles reduce it."""
     tiles = lines << lines
     first, second = tiles[:-1], tiles[1:]
     falling = first + second + np.where(first == second, first, 0)

@@ -2,11 +2,12 @@
 
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
-Only the heuristic value of the last afterstates counts. An afterstate is not searched if it is too deep, too
-unlikely, or too far from the formation, with a value below twice the largest tile. The limit on the value
-does not apply if the board itself is below it. If all moves have negative values, the board is searched once
-more, with limits on depth and probability alone. A lost game then costs more than most disorder. macroxue's
-player does all this (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
+Only the heuristic value of the last afterstates counts. An afterstate is not searched if it is too deep or
+too unlikely, or if its heuristic value is below that of two tiles like the largest one, because it is then
+too far from the formation. This limit does not apply if the board to search is itself below it. If all moves
+have negative values, the board is searched once more, with limits only on depth and probability. In this
+second search, a lost game costs more than most disorder. macroxue's player does all this
+(https://github.com/macroxue/2048-ai) to save time for the moves that matter.
 """
 
 from __future__ import annotations
@@ -21,33 +22,37 @@ from octofold_players.compiled.line_tables import sum_of_lines
 from octofold_players.compiled.search_limits import may_begin, visit
 
 _U = np.uint64
-_NOTHING = -np.inf
+_MINUS_INFINITY = -np.inf
 _LEAST_LOSS = 1 << 17
-"""Minimum cost of a lost game, in units of `lines`."""
-_ALL_LOST = -np.float64(1 << 22)
-"""The value of a lost game if no move of the board looks good: worse than most disorder."""
+"""Minimum cost of a lost game, in units of the heuristic value."""
+_VALUE_OF_LOSS = -np.float64(1 << 22)
+"""Value of a lost game in the second search of a board: worse than most disorder."""
 
 Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
 )
-"""A searched afterstate in a transposition table. `tag` is `number of the search << 4 | depth`."""
+"""An entry of a transposition table: an afterstate, its value, the probability with which it was searched,
+and `tag`, the number of its search << 4 | its depth."""
 
 
 @njit(cache=True, nogil=True)
-def search_boards(boards, depths, doubt, lines, table, first_search, values, searched, positions, state):
+def search_boards(
+    boards, depths, cutoff_exponent, lines, table, first_search, values, searched, positions, state
+):
     """Search boards in order until the search ends, and return the number of finished boards.
 
     Args:
         boards: `[N]` 64-bit boards.
-        depths: `[N]`, search depth of each board, 1 to 15. Boards already searched to it are skipped.
-        doubt: at depth d, spawns less likely than `2 ** -(d + doubt)` are not searched further.
+        depths: `[N]`, search depth of each board, 1 to 15. A board already searched to its depth is skipped.
+        cutoff_exponent: a search to depth d considers afterstates with a probability of at least
+            `2 ** -(d + cutoff_exponent)`.
         lines: `[65536] float64`, the heuristic value of each line of four cells.
-        table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        first_search: the number of the first search, 1 or more. The table must not contain this number or
-            one of the next 2 N - 1 numbers: a board is searched once or twice.
-        values: `[N, 4] float64`, receives the values of the moves, -inf if illegal, of finished boards.
+        table: `[2**n] Entry`. Entries of other searches are ignored, so the table need not be cleared.
+        first_search: the number of the first of 2 N searches, at least 1. The table must not contain entries
+            of these searches.
+        values: `[N, 4] float64`, receives the values of the moves of finished boards, -inf if illegal.
         searched: `[N]`, receives the depth to which each finished board was searched.
-        positions: `[N]`, is increased by the number of visited positions.
+        positions: `[N]`, to which the number of visited positions is added.
         state: `[1] State`.
     """
     found = np.empty(4)
@@ -59,15 +64,26 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
             return n
         before = state[0].positions
         visit(state, 4)
-        least_likely = np.float32(2.0 ** -(depth + doubt))
-        largest, worth = _largest_tile(boards[n]), sum_of_lines(boards[n], lines)
-        enough = 2.0 * largest if worth >= 2 * largest else _NOTHING
+        least_likely = np.float32(2.0 ** -(depth + cutoff_exponent))
+        largest, worth = _value_of_largest_tile(boards[n]), sum_of_lines(boards[n], lines)
+        least_worth = 2.0 * largest if worth >= 2 * largest else _MINUS_INFINITY
         lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
         search = first_search + 2 * n
-        best = _value(boards[n], depth, least_likely, enough, lost, lines, table, search, found, state)
+        best = _search_moves(
+            boards[n], depth, least_likely, least_worth, lost, lines, table, search, found, state
+        )
         if best < 0:
-            _value(
-                boards[n], depth, least_likely, _NOTHING, _ALL_LOST, lines, table, search + 1, found, state
+            _search_moves(
+                boards[n],
+                depth,
+                least_likely,
+                _MINUS_INFINITY,
+                _VALUE_OF_LOSS,
+                lines,
+                table,
+                search + 1,
+                found,
+                state,
             )
         positions[n] += state[0].positions - before
         if state[0].ended:
@@ -78,8 +94,8 @@ def search_boards(boards, depths, doubt, lines, table, first_search, values, sea
 
 
 @njit(cache=True, nogil=True)
-def _value(board, depth, least_likely, enough, lost, lines, table, search, values, state):
-    """Fill in the values `[4]` of one board's moves, and return the largest."""
+def _search_moves(board, depth, least_likely, least_worth, lost, lines, table, search, values, state):
+    """Search the moves of one board, fill in their values `[4]`, and return the largest value."""
     for move in range(4):
         afterstate, reward = slide(board, move)
         if reward >= OUTGROWN:
@@ -90,7 +106,7 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
                 depth - 1,
                 np.float32(1.0),
                 least_likely,
-                enough,
+                least_worth,
                 lost,
                 lines,
                 table,
@@ -98,13 +114,13 @@ def _value(board, depth, least_likely, enough, lost, lines, table, search, value
                 state,
             )
         else:
-            values[move] = _NOTHING
+            values[move] = _MINUS_INFINITY
     return values.max()
 
 
 @njit(cache=True, nogil=True)
-def _largest_tile(board):
-    """Return the heuristic value of the largest tile alone."""
+def _value_of_largest_tile(board):
+    """Return what the largest tile alone contributes to the heuristic value of a line."""
     largest = _U(0)
     while board:
         largest = max(largest, board & _U(0xF))
@@ -113,10 +129,10 @@ def _largest_tile(board):
 
 
 @njit(cache=True, nogil=True)
-def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search, state):
-    """Return the mean over the spawns of the best move's value. Meaningless if the search has ended."""
+def _expected(afterstate, depth, likely, least_likely, least_worth, lost, lines, table, search, state):
+    """Return the mean of the best move's value over all spawns. Meaningless if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
-    if depth == 0 or likely < least_likely or worth < enough or state[0].ended:
+    if depth == 0 or likely < least_likely or worth < least_worth or state[0].ended:
         return worth
     slot = slot_of(afterstate, len(table))
     tag = np.uint32(search << 4 | depth)
@@ -126,14 +142,14 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
     empty = count_empty(afterstate)
     visit(state, 1 + 2 * empty)
     of_two, of_four = np.float32(likely * CHANCE_OF_TWO / empty), np.float32(likely * CHANCE_OF_FOUR / empty)
-    # Where the next afterstates are not searched, they are valued together.
+    # `last_moves` values all next afterstates that are too deep or too unlikely to be searched.
     deep = 0 if depth == 1 or of_two < least_likely else 1 if of_four < least_likely else 2
-    worth = last_moves(afterstate, deep + 1, lines, _NOTHING, lost) if deep < 2 else 0.0
+    worth = last_moves(afterstate, deep + 1, lines, _MINUS_INFINITY, lost) if deep < 2 else 0.0
     tile = _U(1) if deep else _U(0)
     while tile:
         if afterstate & tile * _U(15) == _U(0):
             for exponent in range(deep):
-                best = _NOTHING
+                best = _MINUS_INFINITY
                 board = afterstate | tile << _U(exponent)
                 columns = transpose(board)
                 for following in (
@@ -151,7 +167,7 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
                                 depth - 1,
                                 likely_then,
                                 least_likely,
-                                enough,
+                                least_worth,
                                 lost,
                                 lines,
                                 table,
@@ -159,7 +175,9 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
                                 state,
                             ),
                         )
-                worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (best if best > _NOTHING else lost)
+                worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (
+                    best if best > _MINUS_INFINITY else lost
+                )
         tile <<= _U(4)
     worth /= empty
     if state[0].ended:
@@ -173,5 +191,5 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
 
 @njit(cache=True, nogil=True)
 def slot_of(afterstate, entries):
-    """Return the slot of an afterstate, from the highest bits of a product, which depend on every cell."""
+    """Return the slot of an afterstate in a table of this number of entries (multiplicative hashing)."""
     return np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) * _U(entries) >> _U(32))

@@ -32,8 +32,8 @@ CORNER = Formation(
     unequal=(),
     anchors=(0,),
     below_anchors=1,
-    clips=True,
-    sure=0.0,
+    allows_larger_anchors=True,
+    min_chance=0.0,
 )
 """A formation with six free cells, few enough for a slow solver."""
 
@@ -63,7 +63,7 @@ def test_chances_and_moves_equal_those_of_a_simple_solver(formation: Formation, 
     best = exact.max(axis=1)
     assert np.unique(best).size > 0.1 * len(boards)
     for sure in (0.0, 0.1, 0.5, 0.9):
-        solved = solve(replace(formation, sure=sure), 5)
+        solved = solve(replace(formation, min_chance=sure), 5)
         decides = np.isin(numbers, decided(solved))
         assert decides.sum() == len(decided(solved))  # nothing else decides
         assert decides[best > sure + 10 * ROUNDING].all()

@@ -47,13 +47,13 @@ SMALL = VALUES[:4096]
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x93NUMPY", "begins with 147"),
-        (weights([table("014", SMALL, 3)])[:-3000], "13,411 bytes, needs at least 16,409"),
-        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 60), "does not belong to a tuple"),
-        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 28), "needs at least 1,073,741,849"),
+        (b"\x93NUMPY", "its first number must be 0, got 147"),
+        (weights([table("014", SMALL, 3)])[:-3000], "at least 16,409 bytes, got 13,411"),
+        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 60), "is not the table of a tuple"),
+        (b"w\0" + struct.pack("<IBIHHHQ", 1, 4, 0x14, 3, 0, 4, 1 << 28), "at least 1,073,741,849 bytes"),
         (weights([table("014", SMALL, 3)] * 2), "two tables have the same cells"),
         (weights([table("410", SMALL, 3)]), "ascending order"),
-        (weights([table("10000014", SMALL, 8)]), "the name 10000014"),  # a late stage
+        (weights([table("10000014", SMALL, 8)]), "the table 10000014"),  # a late stage
         (weights([struct.pack("<B8sHQ", 4, b"m@0123  ", 4, 4096) + SMALL.tobytes() + bytes(2)]), "a tuple"),
         (weights([table("014", np.full(4096, np.nan, np.float32), 3)]), "not finite numbers"),
     ],
