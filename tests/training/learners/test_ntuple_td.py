@@ -16,7 +16,7 @@ import pytest
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.ntuple.compaction import compact
-from octofold_players.ntuple.network import NTupleNetwork, fetch
+from octofold_players.ntuple.network import NTupleNetwork, find_entries
 from octofold_training.errors import TrainingError
 from octofold_training.learners import ntuple_episodes
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
@@ -69,7 +69,7 @@ def test_a_move_that_outgrows_the_board_gives_its_points_to_the_previous_move() 
         np.empty(8 * len(SMALL), np.float32),
     )
     fetched = np.empty(8 * len(SMALL), np.uint64)
-    fetch(left[0], learner.network.values, learner.network.layout, fetched)
+    find_entries(left[0], learner.network.values, learner.network.layout, fetched)
     assert learner.network.values[fetched.astype(np.int64)].sum() == pytest.approx(65_536)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.compiling import njit
-from octofold_players.ntuple.network import best_move, fetch, stage_of
+from octofold_players.ntuple.network import best_move, find_entries, stage_of
 
 _LONGEST_EPISODE = 1 << 17  # maximum moves of an episode; a game that reaches 65536 takes about 60,000
 _MOST_STAGES = 16
@@ -157,11 +157,11 @@ def _learn_backwards(afterstates, rewards, last, rate_factor, entries, layout, i
     target = np.float32(last)
     end = len(afterstates) - 1
     if end >= 0:
-        fetch(afterstates[end], values, layout, indices[end & 1])
+        find_entries(afterstates[end], values, layout, indices[end & 1])
     for step in range(end, -1, -1):
         if step > 0:
             ahead = step - 1
-            fetch(afterstates[ahead], values, layout, indices[ahead & 1])
+            find_entries(afterstates[ahead], values, layout, indices[ahead & 1])
         value = _coherence_update(entries, indices[step & 1], target, rate_factor, own_rates)
         target = rewards[step] + (1 - _TRACE_DECAY) * value + _TRACE_DECAY * target
 
