@@ -46,7 +46,7 @@ class Provenance:
         return cls(
             command=command_line() if command else "",
             machine=machine(),
-            started=when(datetime.now(UTC)),
+            started=format_utc(datetime.now(UTC)),
             octofold=version("octofold"),
         )
 
@@ -101,7 +101,7 @@ def runs_of(folder: Path) -> list[Provenance]:
     return found
 
 
-def when(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     """Format a time in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 

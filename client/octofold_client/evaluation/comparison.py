@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import Interval
 from octofold_game.contract.results import FIRST_GAMES
 
-from octofold_client.evaluation.intervals import FEWEST, difference_interval, share_interval
-from octofold_client.evaluation.luck import FEWEST as FEWEST_ADJUSTED
-from octofold_client.evaluation.luck import adjusted_pair, worth_in_words
+from octofold_client.evaluation.intervals import MIN_GAMES, difference_interval, share_interval
+from octofold_client.evaluation.luck import MIN_GAMES_TO_ADJUST, adjusted_pair, worth_in_words
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.report import percents
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
@@ -100,7 +99,7 @@ class Comparison:
                 interval = difference_interval(theirs - ours)
                 # Players that play alike differ in only a few games, too few for an interval. Their
                 # adjusted scores differ in almost every game, so require the plain interval here.
-                if lucks is not None and interval is not None and len(ours) >= FEWEST_ADJUSTED:
+                if lucks is not None and interval is not None and len(ours) >= MIN_GAMES_TO_ADJUST:
                     ours_left, theirs_left = adjusted_pair(np.stack([ours, theirs]), lucks)
                     adjusted = difference_interval(theirs_left - ours_left)
                     difference = float(theirs_left.mean() - ours_left.mean())
@@ -128,7 +127,7 @@ class Comparison:
         return float(np.mean(self.second_scores) - np.mean(self.first_scores))
 
     @property
-    def shown(self) -> tuple[float, Interval | None]:
+    def deciding_difference(self) -> tuple[float, Interval | None]:
         """The difference that the result is based on, second minus first, and its interval.
 
         It is the capped difference if `stopped`, otherwise the plain one.
@@ -140,7 +139,7 @@ class Comparison:
     @property
     def lead(self) -> tuple[str, str, float, Interval | None]:
         """The better player, the other player, and the difference (better minus other) with its interval."""
-        return self._turned(*self.shown)
+        return self._turned(*self.deciding_difference)
 
     def _turned(
         self, difference: float, interval: Interval | None
@@ -180,14 +179,14 @@ class Comparison:
     @property
     def too_alike(self) -> bool:
         """Whether too few games have different scores to compute an interval of the plain difference."""
-        return len(self.first_scores) - (self.equal_games or 0) < FEWEST
+        return len(self.first_scores) - (self.equal_games or 0) < MIN_GAMES
 
     @property
     def clear(self) -> bool:
-        """Whether the interval of `shown` excludes 0."""
+        """Whether the interval of `deciding_difference` excludes 0."""
         if self.unfinished:
             return False
-        _, interval = self.shown
+        _, interval = self.deciding_difference
         return interval is not None and not interval[0] <= 0 <= interval[1]
 
     @property
@@ -217,7 +216,7 @@ class Comparison:
             percent = f", {theirs / ours - 1:+.1%}" if ours else ""
             return f"{averages}{percent}; {self._games_in_words}."
         if self.interval is None:
-            least = f"An interval requires at least {FEWEST} games in which the two scores differ."
+            least = f"An interval requires at least {MIN_GAMES} games in which the two scores differ."
             return f"{averages}; {self._games_in_words}. {least}"
         better, worse, difference, limits = self._turned(self.difference, self.interval)
         amount, low, high = _rounded(difference, limits)
@@ -296,7 +295,7 @@ class Comparison:
         if ours == theirs and ours[0] is not None:
             return f"Both are the same player: their SHA-256 is {ours[0][:12]}..."
         games = len(self.first_scores)
-        if self.equal_games != games or games < FEWEST:
+        if self.equal_games != games or games < MIN_GAMES:
             return ""
         rarest = 1 - ERROR_RATE ** (1 / games)
         return (

@@ -163,7 +163,7 @@ def _ranks(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[tuple[int
     better, worse = [0] * len(sides), [0] * len(sides)
     for (first, second), pair in zip(combinations(range(len(sides)), 2), pairs, strict=True):
         if pair.clear:
-            winner, loser = (second, first) if pair.shown[0] > 0 else (first, second)
+            winner, loser = (second, first) if pair.deciding_difference[0] > 0 else (first, second)
             better[loser] += 1
             worse[winner] += 1
     return [

@@ -11,7 +11,7 @@ from octofold_game.system.files import write_text
 
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest, Standing
-from octofold_client.evaluation.report import ASSUMED, percents
+from octofold_client.evaluation.report import ASSUMPTIONS, percents
 from octofold_client.evaluation.sequential import CAP
 from octofold_client.wording import aligned, decimals_for, listed
 
@@ -35,7 +35,7 @@ def markdown(contest: Contest) -> str:
 
 def sentences(contest: Contest) -> list[str]:
     """Return the sentences that follow the tables of the report."""
-    said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMED]
+    said = [] if any(pair.unfinished for pair in contest.pairs) else [ASSUMPTIONS]
     if len(contest.pairs) == 1:
         said.append(contest.pairs[0].sentence)
     else:
@@ -108,7 +108,7 @@ def pair_rows(contest: Contest) -> Rows:
     if stopped:
         heading[1:] = ["average", "up to the cap", "its 95% interval"]
     rows = []
-    for pair in sorted(pairs, key=lambda pair: -abs(pair.shown[0])):
+    for pair in sorted(pairs, key=lambda pair: -abs(pair.deciding_difference[0])):
         better, worse, shown, interval = pair.lead
         plain = pair.difference if better == pair.second.name else -pair.difference
         p_value = "" if pair.p_value is None else f"{pair.p_value:.4f}" if pair.p_value >= 1e-4 else "<0.0001"

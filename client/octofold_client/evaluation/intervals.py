@@ -11,7 +11,7 @@ from octofold_game.contract.model import Interval
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""
-FEWEST = 10
+MIN_GAMES = 10
 """Minimum number of games for an interval of an average."""
 
 
@@ -24,7 +24,7 @@ def standard_error(values: ArrayLike) -> float | None:
 
 
 def average_interval(values: ArrayLike) -> Interval | None:
-    """Return Student's t interval of the average of `[N]` values; None for fewer than `FEWEST`.
+    """Return Student's t interval of the average of `[N]` values; None for fewer than `MIN_GAMES`.
 
     No value may be negative. The interval is computed for the logarithm of the average: its limits are
     average * exp(± t * standard error / average). So it contains only possible values and follows the skew of
@@ -33,7 +33,7 @@ def average_interval(values: ArrayLike) -> Interval | None:
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)
-    if error is None or len(sample) < FEWEST:
+    if error is None or len(sample) < MIN_GAMES:
         return None
     average = float(sample.mean())
     if average <= 0:
@@ -45,12 +45,12 @@ def average_interval(values: ArrayLike) -> Interval | None:
 def difference_interval(differences: ArrayLike) -> Interval | None:
     """Return Student's t interval of the average of `[N]` paired differences (Student 1908).
 
-    None if fewer than `FEWEST` differences are nonzero. Two players that play almost all games alike differ
-    in only a few games, which are not enough for an interval.
+    None if fewer than `MIN_GAMES` differences are nonzero. Two players that play almost all games alike
+    differ in only a few games, which are not enough for an interval.
     """
     sample = np.asarray(differences, np.float64)
     error = standard_error(sample)
-    if error is None or np.count_nonzero(sample) < FEWEST:
+    if error is None or np.count_nonzero(sample) < MIN_GAMES:
         return None
     average, half = float(sample.mean()), student(len(sample) - 1) * error
     return average - half, average + half

@@ -43,7 +43,7 @@ COEFFICIENTS: NDArray[np.float64] = np.array(
 less or more by a tile than the value function assumes. A game's coefficient is chosen from other games."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
 """Limits of a game's luck, below and above 0, as multiples of the value of the first board."""
-FEWEST = 20
+MIN_GAMES_TO_ADJUST = 20
 """Minimum number of games for an adjustment. The coefficient of each half is chosen from the other half."""
 FILE = "luck.npz"
 POINTS = "points"
@@ -157,8 +157,8 @@ class AdjustedAverage:
 
     @classmethod
     def of(cls, scores: NDArray[np.int64], luck: Luck) -> "AdjustedAverage | None":
-        """Return the luck-adjusted average of `[N]` scores; None for fewer than `FEWEST` games."""
-        if len(scores) < FEWEST:
+        """Return the luck-adjusted average of `[N]` scores; None if N is below `MIN_GAMES_TO_ADJUST`."""
+        if len(scores) < MIN_GAMES_TO_ADJUST:
             return None
         adjusted = adjusted_scores(scores, luck)
         spread = float(adjusted.var())

@@ -10,7 +10,7 @@ from pathlib import Path
 from octofold_game.contract.model import Interval
 from octofold_game.contract.results import random_note
 
-from octofold_client.evaluation.intervals import FEWEST
+from octofold_client.evaluation.intervals import MIN_GAMES
 from octofold_client.evaluation.luck import AdjustedAverage
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
@@ -18,11 +18,11 @@ from octofold_client.wording import aligned
 
 HEADINGS = ("", "measured", "95% interval")
 WITHOUT_LUCK = "average without luck"
-INTERVALS = (
-    f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's "
-    "for shares."
+INTERVAL_METHODS = (
+    f"Intervals: Student's for averages (from {MIN_GAMES} games on), order statistics for the median, "
+    "Wilson's for shares."
 )
-ASSUMED = (
+ASSUMPTIONS = (
     "The intervals assume independent games and a player that does not change. Scores so rare that no game "
     "has reached them affect neither the average nor its interval."
 )
@@ -80,7 +80,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
         ]
         figures = [
             "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
-            INTERVALS,
+            INTERVAL_METHODS,
         ]
     facts = [
         ("model", conditions.player),
@@ -115,7 +115,7 @@ def notes_of(evaluation: Evaluation) -> list[str]:
     if summary is None:
         return [evaluation.completeness.reason]
     adjusted = "" if evaluation.adjusted is None else evaluation.adjusted.note
-    return list(filter(None, [*warnings_of(summary), ASSUMED, adjusted]))
+    return list(filter(None, [*warnings_of(summary), ASSUMPTIONS, adjusted]))
 
 
 def warnings_of(summary: Summary) -> list[str]:

@@ -13,7 +13,7 @@ from octofold_game.episodes import Episode
 
 from octofold_client.contenders.judges import Judge
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.luck import FEWEST, AdjustedAverage, Luck, luck_in
+from octofold_client.evaluation.luck import MIN_GAMES_TO_ADJUST, AdjustedAverage, Luck, luck_in
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary, column
 from octofold_client.wording import counted
@@ -110,13 +110,13 @@ class Evaluation:
             values: the value function that measures luck; None for no adjustment.
             progress: as for `luck_in`.
         """
-        if values is None or self.completeness.missing or len(self.games) < FEWEST:
+        if values is None or self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
             return self
         return self.adjusted_by(luck_in(folder, values, progress))
 
     def adjusted_by(self, luck: Luck) -> "Evaluation":
         """Return this evaluation with the average adjusted for luck; unchanged if it has too few games."""
-        if self.completeness.missing or len(self.games) < FEWEST:
+        if self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
             return self
         adjusted = AdjustedAverage.of(
             column(self.games, "score"), luck.of([each.game for each in self.games])

@@ -14,7 +14,7 @@ from octofold_game.drawing.figures import WIDE, figure_of, save_all, shortened, 
 from octofold_game.drawing.palette import INK, series_color
 
 from octofold_client.loadtest.loads import per_second
-from octofold_client.loadtest.result import LoadTest, StepResult, name_of
+from octofold_client.loadtest.result import LoadTest, StepResult, percentile_name
 
 _PANELS = (50.0, 90.0, 99.0)
 """Percentiles that are always drawn. The percentile of a limit is drawn as well."""
@@ -43,7 +43,7 @@ def latency_against_load(test: LoadTest) -> Figure:
     figure = figure_of(WIDE, "Latency under load", shortened(test.title, 110), _INCHES * len(percentiles))
     panels = figure.subplots(len(percentiles), sharex=True)
     for axes, percentile in zip(panels, percentiles, strict=True):
-        name = name_of(percentile)
+        name = percentile_name(percentile)
         points = sorted((_load(step), step.latency_ms[name] or np.nan) for step in steps)
         axes.plot(*np.array(points or [(np.nan, np.nan)]).T, "o-", markersize=4, color=series_color(0))
         if test.limit is not None and percentile == test.limit.percentile:

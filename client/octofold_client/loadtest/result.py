@@ -11,13 +11,13 @@ from msgspec import UNSET, Struct, UnsetType
 from octofold_game.system.files import write_text
 
 from octofold_client.loadtest.loads import LATE_SECONDS, Closed, Counts, Load, Open, per_second
-from octofold_client.loadtest.server_counters import ServerCounters, Split
+from octofold_client.loadtest.server_counters import ServerCounters, ServerTimes
 from octofold_client.provenance import Provenance
 from octofold_client.wording import aligned, counted
 
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-AGREEING = 3
+AGREEING_WINDOWS = 3
 """Number of windows that must agree to end a step. The figures of a step are those of its last windows."""
 TOLERANCE = 0.10
 """Maximum difference between a window and the average of the agreeing windows, as a share of the average."""
@@ -62,7 +62,7 @@ class StepResult(Struct, kw_only=True):
     late_sends: int
     client_cpu_cores: float
     client_busiest_process: float
-    server: Split | None
+    server: ServerTimes | None
     outside_server_ms: float | None
     complete: bool
     agreed: bool
@@ -91,8 +91,8 @@ class StepResult(Struct, kw_only=True):
             limit: limit of a search; None for a sweep.
             complete: whether the step was measured to its end; False if Ctrl-C or a failure ended it.
         """
-        counts = Counts.of_windows(windows[-AGREEING:])
-        server = Split.between(counters[max(0, len(counters) - 1 - AGREEING)], counters[-1])
+        counts = Counts.of_windows(windows[-AGREEING_WINDOWS:])
+        server = ServerTimes.between(counters[max(0, len(counters) - 1 - AGREEING_WINDOWS)], counters[-1])
         has_agreed = windows_agree(windows)
         warnings = []
         slow = _signs_of_a_slow_client(load, counts)
@@ -104,8 +104,9 @@ class StepResult(Struct, kw_only=True):
             warnings.append(f"this step ended early, after {counted(len(windows), 'window')}")
         elif not has_agreed:
             warnings.append(
-                f"no {AGREEING} windows in a row agreed within {TOLERANCE:.0%}: the load is too high for the "
-                "server, the machine is busy with other work, or the windows have too few calls (--window)"
+                f"no {AGREEING_WINDOWS} windows in a row agreed within {TOLERANCE:.0%}: the load is too high "
+                "for the server, the machine is busy with other work, or the windows have too few calls "
+                "(--window)"
             )
         holds = None
         if limit is not None:
@@ -197,10 +198,10 @@ class LoadTest(Struct, kw_only=True):
 
 def windows_agree(windows: Sequence[Counts]) -> bool:
     """Return whether the load is stable: the last three windows agree in rate and average latency."""
-    last = windows[-AGREEING:]
+    last = windows[-AGREEING_WINDOWS:]
     figures = [window.calls_per_second for window in last], [window.latencies.mean or 0.0 for window in last]
-    averages = [sum(values) / AGREEING for values in figures]
-    return len(last) == AGREEING and all(
+    averages = [sum(values) / AGREEING_WINDOWS for values in figures]
+    return len(last) == AGREEING_WINDOWS and all(
         average > 0 and all(abs(value - average) <= TOLERANCE * average for value in values)
         for average, values in zip(averages, figures, strict=True)
     )
@@ -229,7 +230,7 @@ def _busiest(counts: Counts) -> float:
     return max(counts.cpu_ns.values(), default=0) / 1e9 / counts.seconds
 
 
-def name_of(percentile: float) -> str:
+def percentile_name(percentile: float) -> str:
     """Return the name of a percentile in `latency_ms`, such as "p99" or "max"."""
     return "max" if percentile == 100 else f"p{percentile:g}"
 
@@ -240,11 +241,11 @@ def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
         "average": _ms(latencies.mean),
-        **{name_of(percent): _ms(latencies.percentile(percent)) for percent in percentiles},
+        **{percentile_name(percent): _ms(latencies.percentile(percent)) for percent in percentiles},
     }
 
 
-def _outside_ms(counts: Counts, server: Split | None) -> float | None:
+def _outside_ms(counts: Counts, server: ServerTimes | None) -> float | None:
     """Return the average latency outside the server: in the network, in gRPC, and before late sends.
 
     Return None if the server does not report its times, or if the difference is negative. It can be negative
@@ -263,7 +264,7 @@ def _ms(microseconds: float | None) -> float | None:
 
 def _latency_rows(test: LoadTest) -> list[list[str]]:
     """Return headings, then a row for each step: rates, and latencies in milliseconds."""
-    names = [name_of(percent) for percent in (*PERCENTILES, 100.0)]
+    names = [percentile_name(percent) for percent in (*PERCENTILES, 100.0)]
     rows = [["load", "offered/s", "calls/s", "boards/s", *names]]
     for step in test.steps:
         rates = (step.offered_per_second, step.calls_per_second, step.boards_per_second)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Windows
-from octofold_client.loadtest.result import AGREEING, LoadTest, StepResult, windows_agree
+from octofold_client.loadtest.result import AGREEING_WINDOWS, LoadTest, StepResult, windows_agree
 from octofold_client.loadtest.server_counters import ServerCounters
 from octofold_client.terminal.display import Display, Status
 
@@ -92,10 +92,10 @@ class LoadTestRun:
                     counters.append(self.read_counters())
                     show(lambda: f"window {len(windows)}, {result().line}")
                     waiting += windows[-1].sent - windows[-1].ended
-                    last = windows[-AGREEING:]
+                    last = windows[-AGREEING_WINDOWS:]
                     if limit is None and waiting > 0 and not any(window.ended for window in last):
                         continue
-                    is_full = len(last) == AGREEING
+                    is_full = len(last) == AGREEING_WINDOWS
                     if is_full and not any(window.answered for window in last):
                         errors = [window.last_error for window in last if window.last_error]
                         if errors:

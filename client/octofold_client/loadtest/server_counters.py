@@ -35,7 +35,7 @@ class ServerCounters(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Split:
+class ServerTimes:
     """Average times of the calls that a server answered."""
 
     calls: int
@@ -46,7 +46,7 @@ class Split:
     boards_per_batch: float
 
     @classmethod
-    def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
+    def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> ServerTimes | None:
         """Return the averages of the calls between two readings; None without calls or after a restart."""
         if before is None or after is None:
             return None

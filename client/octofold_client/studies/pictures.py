@@ -250,7 +250,7 @@ def comparison(contest: Contest) -> Figure:
         pairs = [pair for pair in pairs if {pair.first.name, pair.second.name} in neighbors]
         what = "Difference of neighbors"
     differences = []
-    for pair in sorted(pairs, key=lambda pair: -abs(pair.shown[0])):
+    for pair in sorted(pairs, key=lambda pair: -abs(pair.deciding_difference[0])):
         better, worse, difference, interval = pair.lead
         color = SERIES[1] if pair.clear else SERIES[5]
         differences.append((f"{_end_of(better)}\nover {_end_of(worse)}", difference, interval, color))

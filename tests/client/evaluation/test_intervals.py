@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 from octofold_client.evaluation.intervals import (
-    FEWEST,
+    MIN_GAMES,
     average_interval,
     clustered_share_interval,
     difference_interval,
@@ -17,11 +17,11 @@ from octofold_client.evaluation.intervals import (
 
 
 def test_an_average_of_too_few_games_has_no_interval() -> None:
-    assert average_interval(np.arange(1.0, FEWEST)) is None
-    assert average_interval(np.arange(1.0, FEWEST + 1)) is not None
-    assert difference_interval(np.arange(FEWEST) + 1.0) is not None
+    assert average_interval(np.arange(1.0, MIN_GAMES)) is None
+    assert average_interval(np.arange(1.0, MIN_GAMES + 1)) is not None
+    assert difference_interval(np.arange(MIN_GAMES) + 1.0) is not None
     # Equal games say nothing about the games in which the players differ.
-    assert difference_interval([0.0] * 500 + [1.0] * (FEWEST - 1)) is None
+    assert difference_interval([0.0] * 500 + [1.0] * (MIN_GAMES - 1)) is None
     assert standard_error([5.0]) is None
 
 

@@ -13,7 +13,7 @@ from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import CallFailed, Form, Task, connect
 from octofold_client.loadtest.loads import Closed, Counts, Windows
-from octofold_client.loadtest.server_counters import ServerCounters, ServerStatistics, Split
+from octofold_client.loadtest.server_counters import ServerCounters, ServerStatistics, ServerTimes
 from octofold_client.loadtest.workers import load_windows
 from support.waiting import wait_for
 
@@ -58,7 +58,7 @@ async def test_callers_on_a_stream_get_unavailable_without_a_server() -> None:
 
 
 def calls_since(before: ServerCounters | None, after: ServerCounters | None) -> int:
-    split = Split.between(before, after)
+    split = ServerTimes.between(before, after)
     return 0 if split is None else split.calls
 
 

@@ -23,7 +23,7 @@ from octofold_game.system.files import write_text
 from octofold_client.contenders.judges import PROBABILITY
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import league_rows, pair_rows, sentences
-from octofold_client.evaluation.report import ASSUMED, INTERVALS, rows_of, warnings_of
+from octofold_client.evaluation.report import ASSUMPTIONS, INTERVAL_METHODS, rows_of, warnings_of
 from octofold_client.provenance import Provenance
 from octofold_client.studies.analysis import CostlyMove, JudgeName
 from octofold_client.studies.html.elements import Child, facts, html, make, picture, raw, table
@@ -153,7 +153,9 @@ def _pictures(drawn: "dict[str, Figure]") -> ET.Element:
 
 def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Element:
     said = [] if contest is None else sentences(contest)
-    notes = [make("p.finding", note) for note in dict.fromkeys([*said, *_warnings(parts)]) if note != ASSUMED]
+    notes = [
+        make("p.finding", note) for note in dict.fromkeys([*said, *_warnings(parts)]) if note != ASSUMPTIONS
+    ]
     section = make("section", make("h2", "Results"))
     is_league = contest is not None and len(contest.pairs) > 1
     if is_league:
@@ -164,7 +166,7 @@ def _results(parts: Sequence[EvaluationPart], contest: Contest | None) -> ET.Ele
         if contest is not None and len(pair_rows(contest)) > 1:
             section.append(_pictures({"comparison": comparison(contest)}))
     if any(part.evaluation.summary for part in parts):
-        section.extend([_table(parts), make("p.note", f"{INTERVALS} {ASSUMED}")])
+        section.extend([_table(parts), make("p.note", f"{INTERVAL_METHODS} {ASSUMPTIONS}")])
     section.extend(notes if is_league else [])
     return section
 

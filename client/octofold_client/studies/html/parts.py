@@ -14,7 +14,7 @@ from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.luck import luck_in
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.provenance import Provenance, runs_of, when
+from octofold_client.provenance import Provenance, format_utc, runs_of
 from octofold_client.studies.analysis import Analysis, read_analysis
 
 MOST_RESULTS = 8
@@ -104,7 +104,7 @@ def _read(
     wanted = set().union(*chosen.values())
     episodes = {episode.game: episode for episode in folder.finished() if episode.game in wanted}
     games = {kind: [episodes[game] for game in games if game in episodes] for kind, games in chosen.items()}
-    written = when(datetime.fromtimestamp(folder.replays.stat().st_mtime, UTC))
+    written = format_utc(datetime.fromtimestamp(folder.replays.stat().st_mtime, UTC))
     return EvaluationPart(
         name=conditions.player if conditions.player not in taken else str(path),
         evaluation=evaluation,
