@@ -31,14 +31,15 @@ from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
-"""Maximum consecutive batches of interactive calls while bulk calls wait: bulk gets one batch in eight."""
+"""Maximum number of consecutive batches without bulk boards while bulk calls wait. Bulk calls then go first
+in the next batch."""
 
 WHOLE_SECONDS = 0.0015
-"""Boards that together take at most this time are not divided among lanes or batches, because each batch
-has a cost of its own."""
+"""Boards that together take at most this many seconds are not divided among lanes or batches, because every
+batch has overhead."""
 
 SHORTEST_RETRY_SECONDS = 0.05
-LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
+LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be later than a lock can wait
 TOO_LATE = "the deadline passed before every board was answered"
 _first = attrgetter("first")
 TOO_SHORT = "the time was too short for a search one move deep"
@@ -57,16 +58,16 @@ class _Slice(NamedTuple):
 
 
 class _Level:
-    """The waiting calls of one priority, in order of turn."""
+    """A queue: the waiting calls of one priority, or of long searches, in the order of their turns."""
 
     __slots__ = ("boards", "calls")
 
     def __init__(self) -> None:
-        self.calls: OrderedDict[Call, None] = OrderedDict()  # a dictionary, so that removing any call is fast
-        self.boards = 0  # not taken by a batch
+        self.calls: OrderedDict[Call, None] = OrderedDict()  # any call can be removed fast
+        self.boards = 0  # number of boards that no batch has taken
 
     def add(self, call: Call) -> None:
-        """Add a call at the end; a large call at the front that has just had a turn moves behind it, once."""
+        """Add a call at the end. If the front call has just had a turn, move it behind the new call."""
         self.calls[call] = None
         self.boards += len(call.boards)
         front = next(iter(self.calls))
@@ -82,13 +83,13 @@ class Batcher:
     without bulk boards, bulk calls go first for one batch.
 
     Calls for long searches take turns on separate lanes, whatever their priority, so no short search waits
-    for them. When the turn of a search ends, its remaining boards go back into the queue.
+    for them. After a batch of searches, the boards that were not searched go back into the queue.
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
-    A joined call has one board of each of its callers, which end one by one: when a batch has answered their
-    boards, when they leave, or at their own deadlines. `Call.separate` makes a call for those that end
-    together.
+    A joined call has one board from each of several callers. A caller ends when a batch has answered its
+    board, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the callers that
+    end together.
 
     `Call.have_ended` runs on the lane that answered the calls, on the thread of `cancel`, or on the thread
     that watches the deadlines.
@@ -101,7 +102,7 @@ class Batcher:
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
         budgets: the time budgets of searches; None if the backends are networks.
-        clock: tells the time in seconds, for the sizes of batches.
+        clock: returns the time in seconds, which the sizes of batches depend on.
     """
 
     def __init__(
@@ -121,19 +122,19 @@ class Batcher:
         self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk, self._long = _Level(), _Level(), _Level()
-        self._levels = (self._interactive, self._bulk, self._long)  # first the two priorities
+        self._levels = (self._interactive, self._bulk, self._long)  # the two priorities first
         self._budgets = budgets
-        self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
+        self._bulk_passed_over = 0  # number of batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
         self._pace = Pace()
         self._now = clock
-        self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of batches, by their threads
+        self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of running batches, by thread
         self._closed = False
         self._when_closed: Callable[[], None] | None = None
         self._lock = threading.Lock()  # guards everything above, and the calls
         self._changed = threading.Condition(self._lock)
         self._long_changed = threading.Condition(self._lock)
-        self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes sooner
+        self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes earlier
         self._threads = [
             threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
             for lane, backend in enumerate(backends)
@@ -155,7 +156,7 @@ class Batcher:
 
     @property
     def joins(self) -> bool:
-        """Whether it takes joined calls. Searches do not: they divide the time of a batch among its calls."""
+        """Whether the batcher takes joined calls. It does not for searches, which share a batch's time."""
         return self._budgets is None
 
     @property
@@ -171,7 +172,7 @@ class Batcher:
 
     @property
     def _ready_boards(self) -> int:
-        """Number of boards that the next batches may take."""
+        """Number of waiting boards, without those of long searches."""
         return self._interactive.boards + self._bulk.boards
 
     def submit(self, call: Call) -> None:
@@ -182,16 +183,16 @@ class Batcher:
             Unavailable: the batcher is closed.
         """
         if refused := self.submit_all([call]):
-            raise refused.pop()[1]  # popped, because the traceback of the error refers to the list
+            raise refused.pop()[1]  # popped, so that the error and the list form no cycle
 
     def submit_all(self, calls: Iterable[Call]) -> list[tuple[Call, OctofoldError]]:
         """Queue the boards of calls that arrived together.
 
-        Of a joined call, as many as fit are queued; of any other call, all or none.
+        Of a joined call, as many boards as fit are queued; of any other call, all or none.
 
         Returns:
-            The calls that are refused, each with the error of `submit`. For the callers of a joined call that
-            find no room, this is a call of its own.
+            The refused calls, each with the error that `submit` would raise. The callers of a joined call
+            that find no room become a call of their own.
         """
         refused: list[tuple[Call, OctofoldError]] = []
         levels = set()
@@ -203,7 +204,7 @@ class Batcher:
                     continue
                 level.add(call)
                 levels.add(level)
-                if (excess := level.boards - self._queue_capacity) > 0:  # of a joined call
+                if (excess := level.boards - self._queue_capacity) > 0:  # only for a joined call
                     callers = len(call.boards)
                     without_room = self._separate(call, range(callers - excess, callers))
                     refused.append((without_room, self._full(level, 1)))
@@ -243,7 +244,7 @@ class Batcher:
 
         Args:
             call: the call.
-            caller: the caller of a joined call that leaves it.
+            caller: the caller that leaves a joined call; unused for other calls.
         """
         with self._lock:
             ended = self._leave(call, caller, time.monotonic())
@@ -251,7 +252,7 @@ class Batcher:
             ended.have_ended([ended])
 
     def _leave(self, call: Call, caller: object, now: float) -> Call | None:
-        """Return the call that has ended, if any."""
+        """End a call, or one caller of a joined call; return the call that has ended, if any."""
         if call.callers is None:
             late = call.is_nearly_late(now, call.deadline)
             return self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
@@ -295,8 +296,11 @@ class Batcher:
             self._when_closed()
 
     def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
-        """Run batches until the batcher is closed; `longest` is above 0 for a lane of long searches."""
-        if longest and sys.platform == "linux":  # on other systems this would set the priority of the process
+        """Run batches until the batcher is closed.
+
+        On a lane of long searches, `longest` is the maximum seconds per board. It is 0 on other lanes.
+        """
+        if longest and sys.platform == "linux":  # elsewhere, this would set the priority of the whole process
             os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         try:
@@ -309,14 +313,14 @@ class Batcher:
                 self._sooner.notify()
 
     def _take_batch(self, longest: float) -> list[_Slice]:
-        """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""
+        """Wait for boards, and take a share of them. Return an empty list once closed and without boards."""
         while True:
             late: list[Call] = []
             with self._lock:
                 self._in_batches.pop(threading.get_ident(), None)
                 batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
                 if self._budgets is not None:
-                    for call, _, _ in batch:  # a call with boards left goes behind the others
+                    for call, _, _ in batch:  # `_requeue` puts a call with boards left behind the others
                         self._level_of(call).calls.pop(call, None)
                 if batch and not longest and (self._interactive.calls or self._bulk.calls):
                     self._changed.notify()  # another lane takes the rest
@@ -346,8 +350,8 @@ class Batcher:
     def _share(self, waiting: int) -> int:
         """Return how many waiting boards a free lane takes, so that all lanes end at the same time.
 
-        A lane that took all boards would leave the others idle. This is not for searches, which use all
-        cores.
+        A lane that took all boards would leave the others idle. This does not apply to searches, because each
+        of them uses all cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
         if waiting * pace <= WHOLE_SECONDS:
@@ -361,7 +365,7 @@ class Batcher:
         return math.ceil(boards / lanes)
 
     def _form_long_batch(self, longest: float, late: list[Call]) -> list[_Slice]:
-        """Return the boards of the first waiting call whose searches are short enough for a lane."""
+        """Return boards of the first waiting call that asks for at most `longest` seconds per board."""
         batch: list[_Slice] = []
         now = time.monotonic()
         for call in self._long.calls:
@@ -372,7 +376,7 @@ class Batcher:
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
-        """Add up to `room` boards to the batch, and expired calls to `late`; return the remaining room."""
+        """Add up to `room` boards of a level to the batch, and expired calls to `late`; return the rest."""
         now = time.monotonic()
         while room and level.calls:
             call = next(iter(level.calls))
@@ -393,7 +397,7 @@ class Batcher:
                 count = left
             start = call.taken
             if batch and batch[-1].call is call:
-                start = batch.pop().start  # its next turn, in the same batch
+                start = batch.pop().start  # the call has its next turn in the same batch
             call.taken += count
             batch.append(_Slice(call, start, call.taken))
             call.turn -= count
@@ -410,16 +414,16 @@ class Batcher:
         return room
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
-        """Return whether a batch takes the whole rest of a call; dividing a small rest costs too much."""
-        if self._budgets is not None:  # they divide a search
+        """Return whether a batch takes all the rest of a call, because dividing it costs too much."""
+        if self._budgets is not None:  # budgets divide a search
             return False
-        if left > WHOLE_BOARDS and not alone:  # other calls have their turn first
+        if left > WHOLE_BOARDS and not alone:  # other calls have a turn first
             return False
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
-        """Run a batch; return the calls that it has ended."""
+        """Run a batch, and return the calls that have thus ended."""
         taken = time.monotonic()
         running = self._take_over(batch) if self._budgets is not None else None
         views = [each.boards for each in batch]
@@ -480,9 +484,10 @@ class Batcher:
         return answered
 
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
-        """Add boards of the last call to a batch of searches, in place of boards whose games are over.
+        """Add boards of the last call to a batch of searches; return `RequestedOutputs.running` for it.
 
-        No other lane takes boards of this call meanwhile. Returns `RequestedOutputs.running` for the batch.
+        The added boards make up for boards whose games are over, which need no search. Meanwhile, no other
+        lane takes boards of this call.
         """
         call, start, stop = batch[-1]
         before = sum(len(each.boards) for each in batch[:-1])
@@ -535,14 +540,14 @@ class Batcher:
         return self._long if is_long else self._levels[call.priority]
 
     def _wake(self, level: _Level) -> None:
-        """Wake a lane that may take a call of this level, or all lanes if the level is for long searches."""
+        """Wake a lane that takes calls of this level, or all lanes of long searches if it is theirs."""
         if level is self._long:
             self._long_changed.notify_all()
         else:
             self._changed.notify()
 
     def _finish(self, call: Call, error: Exception) -> Call | None:
-        """Mark a call as ended; return it if it was open, so that the caller must notify it."""
+        """End a call with an error. If it had not ended before, return it, so that it can be notified."""
         if call.done:
             return None
         call.done = True
@@ -571,7 +576,7 @@ class Batcher:
         return self._separate(call, late, error) if late else None
 
     def _fail(self, failed: _Slice, error: Exception) -> Call | None:
-        """End the callers of a batch that has failed; return the call that has ended, if any."""
+        """End the callers of one call in a failed batch; return the call that has ended, if any."""
         call, start, stop = failed
         if call.callers is None:
             return self._finish(call, error)
@@ -579,7 +584,7 @@ class Batcher:
         return self._separate(call, failing, error) if failing else None
 
     def _answer_callers(self, call: Call, start: int, moves: Moves, batch: Batch) -> list[Call]:
-        """End the callers of a joined call whose boards a batch has answered; return a call for them."""
+        """End callers of a joined call whose boards a batch has answered; return a finished call of them."""
         answering = call.open_callers(start, start + len(moves.moves))
         if not answering:
             return []
@@ -592,7 +597,7 @@ class Batcher:
         return [answered]
 
     def _separate(self, call: Call, indices: Sequence[int], error: Exception | None = None) -> Call:
-        """End callers of a joined call; return a call for them."""
+        """End callers of a joined call; return a finished call of these callers."""
         level, waiting = self._level_of(call), call.waiting_boards
         ended = call.separate(indices, error)
         left = 0 if call.done else call.waiting_boards
@@ -603,7 +608,7 @@ class Batcher:
 
 
 def _notify(ended: list[Call]) -> None:
-    """Notify calls that they have ended, and clear the list: its owner may wait for hours and keep them."""
+    """Notify calls that they have ended; clear the list, so that a waiting lane does not keep them."""
     if ended:
         ended[0].have_ended(ended)
         ended.clear()

@@ -1,4 +1,4 @@
-"""Limits the time of searches: the budget of each board, the calls that share a batch, and when it ends.
+"""Limits the time of searches: chooses the seconds per board, the calls that share a batch, and its end.
 
 Networks need none of this: their batches are short and cannot be stopped.
 """
@@ -18,38 +18,38 @@ from octofold_proto.errors import InvalidRequest, QueueFull
 from octofold_server.batching.call import Call
 
 BATCH_SECONDS = 0.05
-"""Time after which a batch begins no further board: long enough that starting and ending it costs little,
-short enough that other calls need not wait long. A search for at least this time is a long one."""
+"""Seconds after which a batch begins no further board: long compared with the overhead of a batch, but short
+for calls that wait. A call that asks for at least this time per board is a long search."""
 
 LONG_LANES = (0.5, 5.0, math.inf, math.inf)
-"""Maximum seconds for each board on each lane of long searches. Thus a search does not wait for much longer
+"""Maximum seconds per board, for each lane of long searches. Thus a search does not wait for much longer
 ones. The operating system shares the cores between the lanes."""
 
 LONG_NICENESS = 10
 """Niceness added to the threads of lanes of long searches, so that short searches and networks go first."""
 
 LONG_QUEUE_SECONDS = 240.0
-"""Maximum total seconds of waiting searches that share lanes with a new one."""
+"""Maximum total seconds of a new long search and of the waiting searches that may run before it."""
 
 AMPLE = 5
-"""Budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
+"""Largest exponent of a budget's class: budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
 
 
 @dataclass(eq=False)
 class Running:
-    """A batch that searches."""
+    """A batch of searches that is running."""
 
     open: set[Call]
-    """Its calls that have not ended."""
+    """The calls of the batch that have not ended."""
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
     """The flag of `Limits` that stops the search; set when no call of the batch is open any more."""
     whole_seconds: float = math.inf
-    """A batch that took less time was not cut short by its limits; 0 for searches that use all of their
-    time."""
+    """Time in seconds: if the batch takes less, its limits have not cut it short. 0 for searches that use all
+    of their time."""
 
 
 class Budgets:
-    """The budgets of the calls of one batcher, which holds its lock while it uses them.
+    """The budgets of the calls of one batcher. The batcher calls the methods under its own lock.
 
     Args:
         cores: the cores that each search uses.
@@ -59,16 +59,16 @@ class Budgets:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Number of boards that were searched in the last batch that grew or was slow."""
+        """Number of boards searched in the last batch that exceeded this number or `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
-        """Return whether a caller has more time for each board than a batch should take."""
+        """Return whether a call has at least `BATCH_SECONDS` per board, but not an unlimited time."""
         return BATCH_SECONDS <= Budgets.board_seconds(call) < math.inf
 
     @staticmethod
     def board_seconds(call: Call) -> float:
-        """Return the seconds for each board of a call; infinity if the caller names no time."""
+        """Return the maximum search seconds per board of a call; infinity if the caller names no time."""
         if call.search_seconds == math.inf:
             return math.inf
         return min(call.search_seconds, call.deadline - call.submitted)
@@ -78,17 +78,17 @@ class Budgets:
     ) -> int:
         """Return how many boards of a call fit into a batch.
 
-        A batch has one budget for each board. Calls share it if their budgets differ by less than a factor of
-        two, so that no search ends sooner because of a call with less time. Unless the caller names a time, a
-        batch has at most twice the boards of the last one: not every search ends when its turn does, and
-        harder boards may follow.
+        All boards of a batch have the same budget. Calls share a batch if their budgets differ by less than a
+        factor of two, so that no search ends much sooner because of a call with less time. Unless the caller
+        names a time, a batch has at most twice as many boards as the last one: the next boards may take
+        longer, and not every search stops in time.
 
         Args:
             call: the call.
             others: one call that is already in the batch, or no call.
-            now: a time of `time.monotonic`.
+            now: the current time of `time.monotonic`.
             room: number of boards that the batch can still take.
-            seconds_per_board: recent seconds for each board.
+            seconds_per_board: recent average seconds per board.
         """
         for other in others:
             return room if _class(self._budget(call, now)) == _class(self._budget(other, now)) else 0
@@ -100,9 +100,10 @@ class Budgets:
 
     @staticmethod
     def leading(boards: NDArray[np.uint8], searches: int) -> tuple[int, NDArray[np.intp]]:
-        """Return how many leading boards of `[N, 16]` need at most this many searches, and which need one.
+        """Return how many leading boards need at most this many searches, and which of them need one.
 
-        A board whose game is over needs no search.
+        The boards are `[N, 16]`, and the second result contains indices. A board whose game is over needs no
+        search.
         """
         running = np.flatnonzero(legal_moves(boards).any(axis=1))
         return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
@@ -110,8 +111,8 @@ class Budgets:
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Return the error for a long call if the waiting searches would take too long; None if it may wait.
 
-        Searches that are too long for a lane that may take this call do not count, because that lane skips
-        them.
+        Of the waiting searches, only those count that the call's lane may take. This is the lane with the
+        smallest limit that allows the call.
         """
         longest = min(lane for lane in LONG_LANES if Budgets.board_seconds(call) <= lane)
         counted = [other for other in waiting if Budgets.board_seconds(other) <= longest]
@@ -120,7 +121,7 @@ class Budgets:
             return None
         if more > LONG_QUEUE_SECONDS:  # repeating the call would not help
             return InvalidRequest(
-                f"the searches of a call may take {LONG_QUEUE_SECONDS:.0f} s, got {more:.0f} s"
+                f"the searches of a call may take at most {LONG_QUEUE_SECONDS:.0f} s, got {more:.0f} s"
             )
         return QueueFull(
             f"searches of {seconds:.0f} s are waiting, and the queue has room for "
@@ -129,7 +130,7 @@ class Budgets:
         )
 
     def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
-        """Return the limits for a batch of this many boards; `end` must follow."""
+        """Return a new batch of this many boards, and its limits. Call `end` when the batch has run."""
         running = Running({call for call in calls if not call.done})
         self._running.add(running)
         seconds, is_deeper = math.inf, False
@@ -162,7 +163,7 @@ class Budgets:
         return True
 
     def forget(self, call: Call) -> None:
-        """Stop the batches whose last open call this was."""
+        """Remove a call that has ended, and stop the batches that have no other open call."""
         for running in self._running:
             running.open.discard(call)
             if not running.open:
@@ -181,7 +182,7 @@ class Budgets:
 
 
 def _usable(left: float) -> float:
-    """Return the seconds for a search before a deadline, less some time for the answer to arrive."""
+    """Return the seconds that a search may use before a deadline; the rest is for the answer to arrive."""
     return max(0.0, 0.5 * left, 0.9 * left - 0.002)
 
 

@@ -1,4 +1,4 @@
-"""The boards of one call while the batcher answers them, and the answer."""
+"""A call in the batcher: its boards, and the answer to them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from octofold_server.backends.backend import NETWORK_OUTPUTS, Moves
 
 WHOLE_BOARDS = 64
-"""Calls of up to this many boards run whole, in order of arrival."""
+"""Maximum boards of a call that is not divided into turns. These calls run in order of arrival."""
 
 TURN_BOARDS = 32
-"""A larger call goes behind later calls after each turn of this many boards, or of one batch if that is
-smaller. Its remaining boards run whole if they take little time and no other call waits. Thus a single board
-waits for at most one turn of a call with 60,000 boards."""
+"""Number of boards in a turn of a larger call, or those of one batch if they are fewer. After each turn, the
+call goes behind later calls. Its remaining boards run without further turns if they take little time and no
+other call waits. Thus a single board waits for at most one turn of a call with 60,000 boards."""
 
 
 class Priority(IntEnum):
@@ -32,7 +32,7 @@ class Priority(IntEnum):
 
 
 class Batch(NamedTuple):
-    """The size of a batch, and the times of `time.monotonic` when it was taken, started and ended."""
+    """The boards of a batch, and the times of `time.monotonic` when it left the queue, started and ended."""
 
     boards: int
     taken: float
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The moves for the N boards of a call, in their order, and the times that they took."""
+    """The moves for the N boards of a call, in the order of the boards, and the times of the call."""
 
     moves: Moves
     queue_seconds: float  # longest wait of a board of this call
@@ -63,19 +63,19 @@ class Call:
     boards: NDArray[np.uint8]
     """[N, 16], N at least 1, valid for the backend. Their content must not change before the call is done."""
     deadline: float = math.inf
-    """A time of `time.monotonic`."""
+    """The deadline, a time of `time.monotonic`; infinity for none."""
     priority: Priority = Priority.INTERACTIVE
     outputs: frozenset[str] = NETWORK_OUTPUTS
     """The outputs that the call asks for in addition to moves."""
     search_seconds: float = math.inf
     """Seconds of search for each board; infinity leaves the time to the player's options."""
     callers: list[Any] | None = None
-    """The callers of a joined call, one for each board; None in the place of one that has ended. None for a
-    call of one caller."""
+    """The callers of a joined call, one for each board; an entry is None once its caller has ended. For a
+    call of one caller, this is None."""
     deadlines: Sequence[float] = ()
     """The deadlines of the callers of a joined call; `deadline` is at most the earliest one."""
     submitted: float = field(default_factory=time.monotonic, init=False)
-    """When the call was made, a time of `time.monotonic`."""
+    """Time when the call was made, in seconds of `time.monotonic`."""
     taken: int = field(default=0, init=False)
     """Number of boards that batches have taken."""
     answered: int = field(default=0, init=False)
@@ -95,7 +95,7 @@ class Call:
     done: bool = field(default=False, init=False)
     """Whether the call has ended, with an answer or an error."""
     answer: Answer = field(init=False)
-    """Set when the call is done, unless there is an error."""
+    """The answer. It is set when the call is done, unless there is an error."""
     error: Exception | None = field(default=None, init=False)
     """The reason why there is no answer; None if there is one."""
 
@@ -103,8 +103,8 @@ class Call:
     def have_ended(calls: Sequence[Any]) -> None:
         """React to the end of calls of this class that ended together; does nothing by default.
 
-        The batcher calls this exactly once for each call, when it is final, on the thread where it ended,
-        without a lock. An override must return soon, and raise nothing.
+        The batcher calls this exactly once for each call, when the call is final, on the thread where it
+        ended, without a lock. An override must return soon, and raise nothing.
         """
 
     @property
@@ -114,16 +114,16 @@ class Call:
 
     @property
     def waiting_boards(self) -> int:
-        """Number of boards that a batch will take."""
+        """Number of boards that wait for a batch."""
         return len(self.boards) - self.taken - self.abandoned
 
     @property
     def waiting_callers(self) -> int:
-        """Number of callers with boards that a batch will take."""
+        """Number of callers whose boards wait for a batch."""
         return 1 if self.callers is None else self.waiting_boards
 
     def open_callers(self, start: int, stop: int) -> list[int]:
-        """Return the indices from `start` to `stop` of callers of a joined call that have not ended."""
+        """Return the indices, from `start` to `stop` - 1, of callers of a joined call that have not ended."""
         assert self.callers is not None
         return [] if self.done else [at for at in range(start, stop) if self.callers[at] is not None]
 
@@ -132,7 +132,7 @@ class Call:
 
         Args:
             indices: indices of the callers, in order.
-            error: the reason why they get no answer; None if they get one.
+            error: the reason why these callers get no answer; None if they get one.
         """
         assert self.callers is not None
         ended = self if len(indices) == len(self.callers) else copy.copy(self)
@@ -156,10 +156,10 @@ class Call:
         self.abandoned = 0
 
     def is_nearly_late(self, now: float, deadline: float) -> bool:
-        """Return whether a caller that leaves now has reached its deadline.
+        """Return whether a caller that leaves now probably leaves because of its deadline.
 
-        The caller reaches the deadline before the server does: the message took time to arrive, and gRPC
-        rounds timeouts up by at most one percent.
+        The deadline passes for the caller before it passes for the server: the message took time to arrive,
+        and gRPC rounds timeouts up by at most one percent.
 
         Args:
             now: a time of `time.monotonic`.

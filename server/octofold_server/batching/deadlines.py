@@ -1,6 +1,6 @@
 """A heap of the deadlines of open calls.
 
-It has no clock: the batcher waits, and asks for the expired calls. It is not thread-safe.
+It has no clock: the batcher passes the time, and takes the expired calls. It is not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ SMALLEST_SWEEP = 64
 class Deadlines:
     """The deadlines of open calls.
 
-    Most calls end long before their deadline. Removing each from the heap would be expensive, so the heap is
-    swept whenever its size has doubled, which costs constant time per call. The references are weak, so that
-    the boards of finished calls are freed before the sweep.
+    Most calls end long before their deadline. Removing each of them from the heap at once would be expensive.
+    Instead, all finished calls are removed whenever the heap has doubled, which costs constant time per call.
+    The references are weak, so that the boards of finished calls are freed earlier.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, ReferenceType[Call]]] = []
-        self._order = count()  # calls with the same deadline must not be compared
+        self._order = count()  # breaks ties, because calls cannot be compared
         self._sweep_at = SMALLEST_SWEEP
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def add(self, call: Call) -> bool:
-        """Watch a call; return whether its deadline is now the next one."""
+        """Add a call; return whether its deadline is now the earliest one."""
         if len(self._heap) >= self._sweep_at:
             self._heap = [entry for entry in self._heap if _open(entry[2]) is not None]
             heapq.heapify(self._heap)
@@ -60,7 +60,7 @@ class Deadlines:
 
     @property
     def next(self) -> float:
-        """The earliest deadline, perhaps of a call that has finished; infinity without any."""
+        """The earliest deadline, perhaps of a call that has finished; infinity if there is none."""
         return self._heap[0][0] if self._heap else math.inf
 
 

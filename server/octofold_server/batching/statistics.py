@@ -1,7 +1,7 @@
-"""Statistics of a model version since it was first loaded: calls, boards, batches, times and pace.
+"""Statistics of a model version since it was first loaded: calls, boards, batches and times.
 
-Calls add to plain numbers, and readers take a snapshot. `octofold_server.admission.refusals` counts the calls
-that never reached a model.
+Recording a call only adds to numbers. Readers take a snapshot. `octofold_server.admission.refusals` counts
+the calls that never reached a model.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
 """Upper bounds of the buckets for the number of boards in a batch."""
 
 KEPT = 0.9
-"""Factor by which the weight of a batch in the pace shrinks with each later batch."""
+"""Factor by which each batch reduces the weight of all earlier batches in `Pace`."""
 
 
 class BucketHistogram(NamedTuple):
-    """Observations by bucket; the additional last count is for values above all bounds."""
+    """The number of observations in each bucket; the additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -46,7 +46,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Consistent numbers of one moment. The times of calls include only successful calls."""
+    """The statistics at one moment. Except in `failure`, the times of calls are those of successful calls."""
 
     success: Total  # calls, from arrival to answer
     failure: Total  # calls, from arrival to failure
@@ -77,13 +77,13 @@ class ModelStatistics:
         self._boards = 0
         self._inference_seconds = 0.0
         self._overhead_seconds = 0.0
-        self._batches: dict[int, tuple[int, float]] = {}  # number and seconds, by the boards in a batch
+        self._batches: dict[int, tuple[int, float]] = {}  # number and seconds of batches, by their boards
         self._last_inference = 0.0
         self._queue = _Times()
         self._calls = _Times()
 
     def record(self, batch: Batch, answered: Sequence[Call]) -> None:
-        """Record a batch and the calls that it completed, with one lock for all of them."""
+        """Record a batch, and the calls that ended with it."""
         now = time.time()
         with self._lock:
             count, seconds = self._batches.get(batch.boards, (0, 0.0))
@@ -92,7 +92,7 @@ class ModelStatistics:
             for call in answered:
                 calls = call.size
                 total_s, queue_s = batch.ended - call.submitted, call.queue_seconds
-                # Batches of one call may overlap on several lanes; the caller waits only once.
+                # Batches of one call may overlap on several lanes, so the sum of their times may be too long.
                 inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
                 self._boards += len(call.answer.moves.moves)
                 self._inference_seconds += calls * inference_s
@@ -104,7 +104,7 @@ class ModelStatistics:
         """Record failed calls.
 
         Args:
-            code: name of its status code, such as "RESOURCE_EXHAUSTED".
+            code: name of their status code, such as "RESOURCE_EXHAUSTED".
             total_s: seconds from arrival to failure.
             calls: number of calls that failed together.
         """
@@ -140,7 +140,7 @@ class ModelStatistics:
 
 
 class _Times:
-    """A histogram of times that grows."""
+    """A histogram of times that is still growing."""
 
     __slots__ = ("counts", "sum")
 
@@ -149,7 +149,7 @@ class _Times:
         self.sum = 0.0
 
     def add(self, seconds: float, count: int) -> None:
-        """Count equal observations."""
+        """Add `count` observations of the same time."""
         self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += count
         self.sum += count * seconds
 
@@ -159,17 +159,20 @@ class _Times:
 
 
 class Pace:
-    """The recent time of a lane for one board. Small batches, whose boards take longer, count little."""
+    """The recent average time of a lane per board.
+
+    A batch has as much weight as it has boards, because the boards of small batches take longer.
+    """
 
     def __init__(self) -> None:
         self._boards, self._seconds = 1.0, 0.001
 
     @property
     def seconds_per_board(self) -> float:
-        """Weighted average seconds for each board; a millisecond before the first batch."""
+        """Weighted average seconds per board; one millisecond before the first batch."""
         return self._seconds / self._boards
 
     def add(self, boards: int, seconds: float) -> None:
-        """Count a batch."""
+        """Add a batch to the average."""
         self._boards = KEPT * self._boards + boards
         self._seconds = KEPT * self._seconds + seconds
