@@ -6,9 +6,8 @@
 
 A load generator in Python takes so much of two cores that it hides the server's cost. A call has one board
 unless its load names 64. mosec supports only HTTP/1.1, so it has no load with many calls on one connection.
-"Direct" calls onnxruntime in a loop, with its best layout and batch size, and with one board at
-a time. CPU time includes the server and its children. Octofold's statistics show whether every call was
-answered.
+"Direct" calls onnxruntime in a loop: with its best layout and batch size, and with one board at a time. CPU
+time includes the server and its children. Octofold's statistics show whether every call was answered.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
-sys.path.append(str(Path(__file__).parents[1]))  # the folder of the harness
+sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from direct import best_direct, direct_measures, direct_one_caller
 from harness import interleave, medians, newest_version, report
@@ -49,7 +48,7 @@ CASES = {
     "one caller": (1, 1, 1),
     "4 callers of 64 boards": (4, 1, 64),
 }
-"""The loads: number of connections, of concurrent calls on each, and of boards in a call."""
+"""The loads, keyed by name: number of connections, of concurrent calls on each, and of boards in a call."""
 
 PACKAGES = ("proto", "game", "players", "server", "client", "export")
 WARM_UP_SECONDS = 1
@@ -59,13 +58,13 @@ BOARDS = played_boards(LARGEST_EXPONENT)
 
 
 class Server(NamedTuple):
-    """A running server."""
+    """A running server of Octofold or mosec."""
 
     pid: int
     url: str
     is_grpc: bool
     answered: Callable[[], int]
-    "number of calls that it has answered so far"
+    """A function that returns how many calls the server has answered so far."""
 
 
 class Measured(NamedTuple):
@@ -73,7 +72,7 @@ class Measured(NamedTuple):
 
     calls_per_second: float
     cpu_us: float
-    "CPU time of the server per call"
+    """CPU time of the server per call, in microseconds."""
     mean_us: float
     p50_us: float
     p99_us: float
@@ -82,22 +81,26 @@ class Measured(NamedTuple):
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
     parser.add_argument("--model", default="swift", help="model to serve (default: %(default)s)")
     parser.add_argument(
-        "--tree", type=Path, action="append", help="checkout whose server to measure (default: .)"
+        "--tree", type=Path, action="append", help="checkout whose server to measure; repeatable (default: .)"
     )
     parser.add_argument(
         "--transport",
         action="append",
-        help="--transport of the servers; several are measured side by side (default: auto)",
+        help="transport of the servers; repeatable, to compare several (default: auto)",
     )
     parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
-    parser.add_argument("--seconds", type=int, default=3, help="length of one run (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=3, help="seconds per run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="measure only loads whose name contains this (default: all)"
+    )
     options = parser.parse_args()
     version = newest_version(options.models, options.model).resolve()
     with ExitStack() as running:
@@ -181,12 +184,12 @@ def _measure(server: Server, load: tuple[int, int, int], seconds: int, folder: P
     timing = (f"--duration={seconds}", f"--warm-up-time={WARM_UP_SECONDS}", f"--log-file={log}")
     command = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", *timing, f"--data={body}", *protocol]
     answered, cpu = server.answered(), _cpu_seconds(server.pid)
-    told = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
     cpu = _cpu_seconds(server.pid) - cpu
-    rate = re.search(r"finished in \S+, ([\d.]+) req/s", told)
-    failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", told)
+    rate = re.search(r"finished in \S+, ([\d.]+) req/s", output)
+    failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", output)
     if not rate or not failed or any(map(int, failed.groups())):
-        raise SystemExit(f"calls failed:\n{told}")
+        raise SystemExit(f"calls failed:\n{output}")
     latencies = np.array([int(line.split("\t")[2]) for line in log.read_text().splitlines()])
     calls_per_second = float(rate[1])
     calls = calls_per_second * (seconds + WARM_UP_SECONDS)
@@ -222,7 +225,7 @@ def _direct(version: Path) -> dict[str, Callable[[], float]]:
 
 @contextmanager
 def _octofold(tree: Path, flags: Sequence[str], model: str) -> Iterator[Server]:
-    """Run the server of a checkout, called over TCP, and yield it."""
+    """Run the server of a checkout on a TCP port, and yield it."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         command = [sys.executable, "-m", "octofold_server.cli", *flags, "--grace", "0"]
@@ -239,8 +242,8 @@ def _octofold(tree: Path, flags: Sequence[str], model: str) -> Iterator[Server]:
                 stub = GRPCInferenceServiceStub(channel)
 
                 def answered() -> int:
-                    told = stub.ModelStatistics(oip.ModelStatisticsRequest(name=model)).model_stats
-                    return sum(one.inference_stats.success.count for one in told)
+                    models = stub.ModelStatistics(oip.ModelStatisticsRequest(name=model)).model_stats
+                    return sum(one.inference_stats.success.count for one in models)
 
                 url = f"http://127.0.0.1:{port}/octofold.v1.OctofoldService/NextMoves"
                 yield Server(process.pid, url, is_grpc=True, answered=answered)
