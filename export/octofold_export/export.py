@@ -65,8 +65,8 @@ from octofold_export.publishing.version_files import Agreement, triton_config, v
 from octofold_export.sources.source import Source
 
 _CALIBRATION_BOARDS = 4_096
-"""Maximum number of calibration boards for int8; they are at most a third of the recorded boards. The maximum
-exceeds the number of inputs of a wide layer."""
+"""Maximum number of calibration boards for int8, which exceeds the number of inputs of a wide layer. At most
+a third of the recorded boards are calibration boards."""
 _MEASURED_BOARDS = 10_240
 """Number of boards on which the graphs are compared."""
 _LARGE_WEIGHTS = 50_000_000

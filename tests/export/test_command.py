@@ -172,7 +172,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("truncated", ".pt is damaged or replaced"),
+        ("truncated", ".pt is damaged or was replaced"),
         ("not a number", "weights that are not finite numbers"),
     ],
 )

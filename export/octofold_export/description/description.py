@@ -68,7 +68,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise ValueError(f"layout must be one of {allowed} for {self.kind}, got {self.layout!r}")
         if one_hot != (self.planes is not None):
             raise ValueError(
-                "one_hot needs planes" if one_hot else f"planes apply only to one_hot, not to {self.kind}"
+                "one_hot needs planes" if one_hot else f"'planes' applies only to one_hot, not to {self.kind}"
             )
         if self.planes is not None and not 2 <= self.planes <= 256:
             raise ValueError(f"planes must be 2 to 256, got {self.planes}")
@@ -79,7 +79,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.kind.startswith("log2") and not self.type.startswith("float"):
             raise ValueError(f"{self.kind} needs a float type, got {self.type}")
         if self.above != "refused" and not one_hot:
-            raise ValueError(f"above applies only to one_hot, not to {self.kind}")
+            raise ValueError(f"'above' applies only to one_hot, not to {self.kind}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -58,7 +58,7 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """The features of patterns. At each place, they are the ReLU of the sum of all pairs' table entries."""
+    """The features of patterns: for each place, the ReLU of the sum of the table entries of its pairs."""
 
     exponents: int
     patterns: tuple[Pattern, ...]

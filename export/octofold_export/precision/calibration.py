@@ -57,7 +57,7 @@ of fine steps."""
 _SMALLEST_RANGE = 1e-3
 """Minimum range of a channel relative to the widest one, for channels that are never active."""
 _LARGEST_BIAS = 2.0**30
-"""Maximum bias as an integer. The other half of the range of int32 is for the products."""
+"""Maximum bias as an integer. The rest of the int32 range is left for the sum of the products."""
 
 
 def quantize_network(

@@ -43,7 +43,7 @@ class OnnxNetwork:
         try:
             self._session = new_session(model)
         except Exception as error:  # onnxruntime's exceptions have no other common base class
-            raise ExportError(f"{name}: onnxruntime cannot load it: {first_line(error)}") from error
+            raise ExportError(f"{name}: onnxruntime cannot load the model: {first_line(error)}") from error
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             listed = ", ".join(repr(value.name) for value in inputs)
