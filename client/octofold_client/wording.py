@@ -31,7 +31,7 @@ def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0
 
 
 def describe(error: Exception) -> str:
-    """Return the message of an error; for an `OSError`, the file and the reason, without the number."""
+    """Return the message of an error; for an `OSError`, the file and the reason, without the error number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason

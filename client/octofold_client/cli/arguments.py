@@ -88,9 +88,9 @@ class ServerFlags(CredentialFlags):
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
     def servers(self) -> Servers:
-        """Return connections to the servers; enter them to connect.
+        """Return a context manager that connects to the servers.
 
-        A line on standard error then names each server that does not answer.
+        A line on standard error names each server that does not answer.
         """
         return Servers(self.targets, self.credentials())
 

@@ -64,9 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = [*arguments[1:], "--help"]
     parsed = parse(parser, arguments)
     try:
-        with handling(
-            exit_by_signal, signal.SIGTERM, signal.SIGHUP
-        ):  # so that a server that the subcommand started also stops
+        # These signals raise SystemExit, so that a server that the subcommand started also stops.
+        with handling(exit_by_signal, signal.SIGTERM, signal.SIGHUP):
             code: int | None = parsed.command.run(parsed.options)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -141,8 +141,8 @@ class LuckFlag(ServerFlags):
 def shipped_values(models: Path | None = None) -> Judge | None:
     """Return a judge of the newest n-tuple network in a model repository.
 
-    The first repository that has such a network is used: `models`, that of the environment variable, or the
-    default one. Return None if none has it, or without numba.
+    The repositories are searched in this order: `models`, that of the environment variable, the default one.
+    Return None if no repository has such a network, or if numba is missing.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:

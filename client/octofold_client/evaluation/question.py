@@ -58,7 +58,7 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The argument `margins` for `Bets.ratio_limits`, which makes the bets fit this question."""
+        """The margins with which the bets answer this question soonest, for `Bets.ratio_limits`."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 

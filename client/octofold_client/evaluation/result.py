@@ -83,7 +83,7 @@ class Evaluation:
         on_game: Callable[[Episode], None] = lambda _: None,
         games: range | None = None,
     ) -> "Evaluation":
-        """Read the evaluation in a folder. `on_game` and `games` are as for `ResultFolder.read`.
+        """Read the evaluation in a folder. For `on_game` and `games`, see `ResultFolder.read`.
 
         Raises:
             EvaluationError: the folder contains no finished games, or its result is damaged.
@@ -108,7 +108,7 @@ class Evaluation:
         Args:
             folder: the result folder with the games.
             values: the value function that measures luck; None for no adjustment.
-            progress: as for `luck_in`.
+            progress: see `luck_in`.
         """
         if values is None or self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
             return self

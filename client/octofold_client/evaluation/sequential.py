@@ -316,7 +316,7 @@ class Bets:
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the learning gambler's stakes on a higher and a lower score of the second player: `[N]`.
 
-        `margins` are as for `ratio_limits`.
+        For `margins`, see `ratio_limits`.
         """
         edges = [0, *(record.games - self.before[0].games for record in self.before[1:]), len(self.first)]
         more, less = (

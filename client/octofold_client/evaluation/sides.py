@@ -52,7 +52,7 @@ class Side:
 
 
 def read_side(path: Path) -> Side:
-    """Read the games of a result folder, finished or not.
+    """Read the finished games of a result folder, even if games are missing.
 
     Raises:
         EvaluationError: the folder does not exist, is not a result folder or contains no finished game.

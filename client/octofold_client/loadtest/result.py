@@ -274,7 +274,7 @@ def _latency_rows(test: LoadTest) -> list[list[str]]:
 
 
 def _split_rows(test: LoadTest) -> list[list[str]]:
-    """Return headings, then a row for each step: the time of the average call, and where it was spent."""
+    """Return headings, then a row for each step: the average time of a call, and its parts."""
     rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
         server = step.server

@@ -60,7 +60,7 @@ def read_parts(
         folders: result folders.
         contest: a comparison of the evaluations. If it is given, only the compared games are shown.
         values: the value function that measures luck; with None, luck is not shown.
-        progress: as for `luck_in`.
+        progress: see `luck_in`.
 
     Raises:
         EvaluationError: a folder contains no result, or there are too many folders.
