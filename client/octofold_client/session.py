@@ -19,7 +19,7 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
-from octofold_client.evaluation.live import LiveFile
+from octofold_client.evaluation.live_file import LiveFile
 from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.report import markdown, report

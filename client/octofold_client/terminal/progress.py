@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from octofold_client.evaluation.forecast import seconds_left
 from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch
+from octofold_client.evaluation.remaining_time import seconds_left
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on
 from octofold_client.wording import counted, duration
@@ -22,7 +22,7 @@ class EvaluationProgress:
     """Shows the progress of an evaluation of `games` games on a display; a context manager.
 
     The games that finish first are short. Therefore the average (`average_at_least`) and the remaining time
-    (`evaluation/forecast.py`) take unfinished games into account.
+    (`evaluation/remaining_time.py`) take unfinished games into account.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from octofold_client.evaluation.live import MAX_BOARDS, LiveFile
+from octofold_client.evaluation.live_file import MAX_BOARDS, LiveFile
 from octofold_client.evaluation.lockstep import PlayedBatch
 from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episodes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.evaluation.forecast import seconds_left
+from octofold_client.evaluation.remaining_time import seconds_left
 
 GAMES, TRIALS = 100, 40
 LENGTHS: dict[str, Callable[[np.random.Generator], NDArray[np.float64]]] = {
