@@ -1,6 +1,6 @@
 """Authorization: bearer tokens, the rights that they grant, and the right that each gRPC method requires.
 
-The server checks the token before it reads anything else of a call.
+The server checks the token of a call before it decodes a message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RIGHTS = {
     "/inference.GRPCInferenceService/RepositoryModelLoad": Right.ADMIN,
     "/inference.GRPCInferenceService/RepositoryModelUnload": Right.ADMIN,
 }
-"""Every other method requires `Right.CALL`."""
+"""The rights that methods of gRPC require, by path. A method that is not listed requires `Right.CALL`."""
 
 
 class Access:
@@ -68,7 +68,7 @@ class Access:
 
     @property
     def open(self) -> bool:
-        """Whether every call is allowed."""
+        """Whether every call is allowed without a token."""
         return self._plain is None and self._admin is None and self._admin_enabled
 
     @property
@@ -94,7 +94,7 @@ class Access:
             raise
 
     def check_call(self, path: str, metadata: Headers) -> None:
-        """Check a gRPC call; like `check`.
+        """Check a gRPC call, as `check` does.
 
         Args:
             path: the full name of the method, such as "/package.Service/Method".
@@ -117,7 +117,7 @@ class Access:
             if right is Right.ADMIN and not is_admin:
                 raise NotAllowed("this call needs an admin token")
         if right is Right.ADMIN and not self._admin_enabled:
-            raise NotAllowed("loading and unloading models by RPC is switched off on this server")
+            raise NotAllowed("loading and unloading models is disabled on this server")
 
 
 def _token_of(authorization: str | None) -> str:
@@ -134,7 +134,7 @@ def _digest(token: str) -> bytes:
 
 
 def _holds(tokens: WatchedFiles[tuple[bytes, ...]] | None, digest: bytes) -> bool:
-    """Look up a digest, in a time that does not depend on the token or on how much of it matches."""
+    """Return whether tokens contain a digest. The time does not depend on how much of a digest matches."""
     known = tokens.content if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 
@@ -165,7 +165,7 @@ def _read_tokens(path: Path) -> tuple[bytes, ...]:
         kind = _NoTokens if isinstance(error, FileNotFoundError) else FileError
         raise kind(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise FileError(f"{path} is not text") from error
+        raise FileError(f"{path} must be UTF-8 text, one token per line") from error
     tokens = []
     for number, line in enumerate(lines, start=1):
         token = line.strip()

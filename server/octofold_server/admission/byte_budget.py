@@ -34,8 +34,8 @@ class ByteBudget:
         self.limit = limit
         self._refusals = refusals
         self._used = 0
-        self._used_by: Counter[str] = Counter()  # without the clients that use none
-        self._lock = threading.Lock()  # guards the two above
+        self._used_by: Counter[str] = Counter()  # clients that use no bytes have no entry
+        self._lock = threading.Lock()  # guards the two attributes above
 
     @property
     def used(self) -> int:

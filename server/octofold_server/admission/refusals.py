@@ -18,7 +18,8 @@ from octofold_proto.errors import BackendFailed, NotAllowed, Unauthenticated
 from octofold_proto.status import CODES, status_of
 
 RETRY_SECONDS = 1.0
-"""Retry hint of a server with too many calls, streams or bytes: we cannot predict when one will finish."""
+"""Seconds after which a client may retry if too many calls, streams or bytes are in progress. The server
+cannot predict when one of them will end."""
 
 LONGEST_MESSAGE = 1000
 """Maximum number of bytes of an error message. Clients accept 8 KiB of trailers. These contain the message

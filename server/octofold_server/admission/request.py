@@ -13,7 +13,7 @@ from octofold_proto.messages import LONGEST_SEARCH_US
 from octofold_server.batching.call import Priority
 
 TRACE_HEADERS = ("traceparent", "tracestate")
-"""The names of W3C Trace Context, as metadata keys or HTTP headers."""
+"""The metadata keys or HTTP headers of W3C Trace Context."""
 
 Headers = Sequence[tuple[str, str | bytes]]
 """The metadata or headers of a call: names in lower case, and values."""
@@ -33,10 +33,10 @@ class Request(NamedTuple):
 
 
 def search_seconds(search_time_us: int) -> float:
-    """Return the seconds of search for each board; infinity for 0, which leaves it to the player's options.
+    """Return the search time per board in seconds; infinity for 0, so that the player's options decide.
 
     Raises:
-        InvalidRequest: it is negative or longer than `LONGEST_SEARCH_US`.
+        InvalidRequest: the time is negative or longer than `LONGEST_SEARCH_US`.
     """
     if not 0 <= search_time_us <= LONGEST_SEARCH_US:
         raise InvalidRequest(

@@ -1,1 +1,1 @@
-"""Connections, calls and streams over gRPC, but not their messages."""
+"""The gRPC transports: connections, calls and streams. `protocols` decode the messages."""

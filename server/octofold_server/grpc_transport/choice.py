@@ -37,7 +37,7 @@ def new_server(
     """
     if kind == "native" or (kind == "auto" and is_native):
         try:
-            # Not every platform has it.
+            # Imported late, because pygrpc_native has no wheels for some platforms.
             from octofold_server.grpc_transport.native import NativeServer
 
             if kind == "auto":
@@ -51,14 +51,14 @@ def new_server(
             _log.warning(
                 "--transport native does not work here, using direct: %s: %s", type(error).__name__, error
             )
-    # The import itself uses private names of grpcio.
+    # Imported late, because the import fails if grpcio lacks the private names that `direct` uses.
     from octofold_server.grpc_transport.direct import DirectServer
 
     return DirectServer(methods, options)
 
 
 def _check(transport: type[Server]) -> None:
-    """Test a transport with a call of our own, over a socket that only the user of this process can open.
+    """Test a transport with one call, over a socket that only the user of this process can open.
 
     Raises:
         StartupError: no folder can be made for the socket.

@@ -1,9 +1,9 @@
 """The transport that drives the completion queue of gRPC's C core itself.
 
 grpcio's server starts a thread for each call and wakes it three times. Its asyncio server wakes the event
-loop as often. This costs several times as much as gRPC itself. Here one thread polls the queue and delivers
-messages, and any thread may send the answer. The transport uses `cygrpc`, the private module behind grpcio's
-own server. No other file uses it.
+loop as often. This takes several times as long as the work of gRPC's C core. Here one thread polls the queue
+and delivers messages, and any thread may send the answer. The transport uses `cygrpc`, the private module
+behind grpcio's own server. No other file uses it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import run_guarded
 
 YEAR_SECONDS = 3.2e7
-"""Maximum of a real deadline. For a call without one, gRPC's C core reports its largest time."""
+"""A deadline that is further away than this counts as none: for a call without a deadline, gRPC's C core
+reports its largest time."""
 
 CALL_BYTES = 16_384
-"""Memory that gRPC uses for a call, apart from its messages."""
+"""Bytes of memory that gRPC uses for a call, apart from its messages."""
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
-"""The operations of a call that gRPC finishes."""
+"""The operations of a call whose end gRPC reports."""
 
 _NO_FLAGS = 0
 _NOTHING: tuple[()] = ()
@@ -61,9 +62,10 @@ class DirectRpc:
         self.on_left: Callable[[], None] = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
-        self._begun = False  # the initial metadata was sent
+        self._begun = False  # whether the initial metadata was sent
         self._ended = False
-        # Changes are atomic: any thread adds, and the serving thread removes.
+        # The operations that gRPC has not finished. Changes are atomic: any thread adds, the serving thread
+        # removes.
         self._owed = {_CLOSE}
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
 
@@ -94,7 +96,7 @@ class DirectRpc:
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(trailing, *_OK, _NO_FLAGS),
         )
-        self._owed.add(_STATUS)  # first: otherwise `_closed` may remove the call
+        self._owed.add(_STATUS)  # added first: otherwise `_closed` may remove the call
         self._ended = True
         self.unread_bytes = CALL_BYTES + len(message)
         self._start(_STATUS, operations, self._is_over)
@@ -108,7 +110,7 @@ class DirectRpc:
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
-        self._owed.add(_STATUS)  # first: otherwise `_closed` may remove the call
+        self._owed.add(_STATUS)  # added first: otherwise `_closed` may remove the call
         self._ended = True
         self.unread_bytes = CALL_BYTES
         self._start(_STATUS, operations, self._is_over)
@@ -123,7 +125,7 @@ class DirectRpc:
         try:
             self._call.start_server_batch(operations, when_done)
         except BaseException:
-            self._owed.discard(owed)  # gRPC finishes only operations that it has begun
+            self._owed.discard(owed)  # gRPC reports the end only of operations that it has begun
             if owed == _STATUS:
                 self._ended = False
                 self.unread_bytes = 0
@@ -173,7 +175,7 @@ class DirectServer:
     """Implements `octofold_server.grpc_transport.interface.Server`.
 
     Args:
-        methods: the methods to serve; complete before `start`.
+        methods: the methods to serve; all must be added before `start`.
         options: options of gRPC's C core.
     """
 
@@ -195,7 +197,7 @@ class DirectServer:
         self._lock = threading.Lock()  # held to start, stop or destroy the server, and to cancel its calls
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen on another address; return the port."""
+        """Listen on an additional address; return the port."""
         if credentials is None:
             port = self._server.add_http2_port(address.encode())
         else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from octofold_server.grpc_transport.methods import Methods
 
 TICK_SECONDS = 0.25
-"""Time between two beats of a server."""
+"""Maximum seconds between two heartbeats of a server."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -29,8 +29,8 @@ class Rpc(Protocol):
 
     The method must end the call by `reply` or `end`, on any thread. A second end has no effect.
 
-    The callbacks run on the thread that serves all calls, so they must return at once. The method may set
-    them until it returns.
+    The callbacks run on the thread that serves all calls, so they must return at once. The method sets them
+    before it returns.
 
     Attributes:
         metadata: the metadata of the call, as pairs of key and value.
@@ -40,7 +40,7 @@ class Rpc(Protocol):
         on_left: called when the client has left or its deadline has passed. By default this ends the call.
         on_over: called when the call has ended, the client has received its end, and the transport has
             removed the call.
-        unread_bytes: memory that an ended call takes until `on_over`; 0 before `reply` or `end`.
+        unread_bytes: bytes of memory that an ended call takes until `on_over`; 0 before `reply` or `end`.
     """
 
     metadata: Metadata
@@ -93,11 +93,11 @@ class Server(Protocol):
     """Serves `Methods`.
 
     Args:
-        methods: the methods to serve; complete before the first `listen`.
+        methods: the methods to serve; all must be added before the first `listen`.
         options: options of gRPC's C core.
 
     Attributes:
-        beats: grows several times a second while the server works; if it does not grow, the server is stuck.
+        beats: number of heartbeats. It grows several times a second, unless the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
         idle_seconds: time after which the watchdog must end a connection on which nothing arrives; infinity
             if the transport itself ends connections without calls.
@@ -110,7 +110,7 @@ class Server(Protocol):
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None: ...
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen on another address; return the port. Call this before `start`.
+        """Listen on an additional address; return the port. Call this before `start`.
 
         Args:
             address: an address in gRPC's form, such as "[::]:8080" or "unix:/path".

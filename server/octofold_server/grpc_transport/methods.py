@@ -21,10 +21,10 @@ from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import Arrived, Take, TakeOne, fail, run_guarded
 
 SMALL_BYTES = 65_536
-"""Limit for the messages of methods that take no boards."""
+"""Maximum bytes of a message of a method that takes no boards."""
 
 Begin = Callable[[Rpc], None]
-"""Takes a new call before any of its messages are read."""
+"""A callback that takes a new call before any of its messages are read."""
 
 
 class Unary(NamedTuple):
@@ -42,10 +42,10 @@ class Methods:
         arrivals: awaits the messages of unary calls.
         refusals: counts the calls that are refused here.
         access: checks the token of every call; None allows every call.
-        unread: cuts off the calls whose reply is not read; None never does.
+        unread: cuts off the calls whose reply is not read; None cuts off no call.
 
     Attributes:
-        ticks: called several times a second.
+        ticks: callbacks that are called several times a second.
         begins: the callback that begins a call, by the path of the method.
         unary: the methods whose calls carry one message, by path.
     """
@@ -75,7 +75,7 @@ class Methods:
         Args:
             name: full name of the method, such as "package.Service/Method".
             take: takes a call with its message.
-            most_bytes: limit for the message; None applies only the limit of gRPC.
+            most_bytes: maximum bytes of the message; None if only gRPC's limit applies.
             is_streaming: whether a reply consists of several messages.
         """
 
@@ -88,7 +88,7 @@ class Methods:
     def add_unary_together(
         self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
-        """Add a method as `add_unary` does; `take` gets all calls that arrive together at once."""
+        """Add a method as `add_unary` does; but `take` gets all calls that arrived together."""
         path, method = f"/{name}", Method(name, take, most_bytes)
         self._add(path, partial(self._arrivals.begin, method))
 
@@ -174,7 +174,7 @@ class UnreadReplies:
 
     Args:
         seconds: time limit for a reply to be read.
-        most_bytes: limit for all unread replies together; beyond it, the oldest are cut off.
+        most_bytes: maximum bytes of all unread replies; beyond it, the oldest are cut off.
         refusals: counts the calls that are cut off.
         clock: returns the time in seconds.
     """

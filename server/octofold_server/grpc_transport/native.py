@@ -1,11 +1,11 @@
-"""The transport whose HTTP/2 runs in native code, outside the interpreter lock: `pygrpc_native`.
+"""The transport of `pygrpc_native`, whose HTTP/2 runs in native code without the interpreter lock.
 
-It hands over complete unary calls, many at a time, and takes their replies from any thread. It forwards other
-calls, such as streams in both directions and unknown methods, through a socket to a grpcio server in this
-process. That server sees neither the caller's address nor its connection.
+The library hands over complete unary calls, many at a time, and takes their replies from any thread. It
+forwards other calls, such as streams in both directions and unknown methods, through a socket to a grpcio
+server in this process. That server sees neither the caller's address nor its connection.
 
-It reads a whole message before it reports its size. Therefore it is for trusted callers, and for callers
-behind a proxy that limits the size of messages.
+The library reads a whole message before the size can be checked. Therefore it is for trusted callers, and for
+callers behind a proxy that limits the size of messages.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ MOST_EVENTS = 256
 """Maximum number of calls and cancellations that are taken at once."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
-"""Options about callers' connections, which the server behind the socket does not see."""
+"""Options that are not for the server behind the socket, because it does not see the callers' connections."""
 
 PINGS = 3
-"""Number of pings of a connection with calls within the time limit of a silent connection."""
+"""Number of pings on a connection with calls in the time after which a silent connection is ended."""
 
 DRAIN_SECONDS = 0.02
-"""Interval for checking whether the last replies are being sent, and time to send the last one."""
+"""Seconds between checks whether all replies were sent, and time for sending the last bytes."""
 
 LAST_STATUS_SECONDS = 1.0
-"""Time limit for the clients whose calls were cut off to receive the status."""
+"""Time limit for clients to receive the status of calls that were cut off."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class NativeRpc:
             self.on_sent()
 
     def send_again(self) -> None:
-        """Try again to send messages that the client had no room for."""
+        """Try again to send the message that the client had no room for."""
         self._listener.unsent.pop(self, None)
         self.send(self._unsent)
 
@@ -131,7 +131,7 @@ class _Listener:
 
     def __init__(self, front: NativeGrpcFront) -> None:
         self.front = front
-        # Changes are atomic: the serving thread adds, and the thread that ends a call removes it.
+        # Changes are atomic: the serving thread adds calls, and the thread that ends a call removes it.
         self.calls: dict[int, NativeRpc] = {}
         self.unsent: dict[NativeRpc, None] = {}
 
@@ -140,7 +140,7 @@ class _Listener:
 
         Args:
             methods: the methods to call.
-            most_bytes: limit for a message.
+            most_bytes: maximum bytes of a message.
             on_beat: called several times a second.
         """
         calls, takes = self.calls, [method.take for method in methods.unary.values()]
@@ -187,7 +187,7 @@ class NativeServer:
     """Implements `octofold_server.grpc_transport.interface.Server`.
 
     Args:
-        methods: the methods to serve; complete before the first `listen`.
+        methods: the methods to serve; all must be added before the first `listen`.
         options: options of gRPC's C core; the native code uses those that it knows.
     """
 
@@ -212,7 +212,7 @@ class NativeServer:
         self._stopped = threading.Event()
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen on another address; return the port."""
+        """Listen on an additional address; return the port."""
         if credentials is not None:
             raise RuntimeError("pygrpc_native does not support TLS")
         options, methods = self._options, self._methods.unary.items()
@@ -222,7 +222,7 @@ class NativeServer:
                 [(path, method.is_streaming) for path, method in methods],
                 io_threads=1,
                 call_details=True,
-                metrics=True,  # report when replies are sent
+                metrics=True,  # they show whether replies were sent
                 keepalive_time_ms=self._ping_ms,
                 keepalive_timeout_ms=options.get("grpc.keepalive_timeout_ms", 20_000),
                 keepalive_permit_without_calls=False,

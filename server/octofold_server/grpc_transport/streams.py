@@ -1,7 +1,8 @@
-"""Streams of messages about boards over gRPC. Each message is handled like a call, and answered in any order.
+"""Streams of messages about boards over gRPC.
 
-A message that fails is answered with its error and does not end the stream. A stream has no thread of its
-own: messages arrive on gRPC's thread, answers on the threads of the batcher's lanes.
+Each message is handled like a call, and the replies may come in another order. A message that fails gets its
+error as the reply, and does not end the stream. A stream has no thread of its own: messages arrive on gRPC's
+thread, answers on the threads of the batcher's lanes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from octofold_server.grpc_transport.methods import Begin
 from octofold_server.grpc_transport.unary import Codec, decode, fail, request_id_of
 
 MAX_OPEN_BOARDS = 65_536
-"""Limit for the boards of one stream that are read but not answered yet. At the limit the server stops
+"""Maximum boards of one stream that are read and whose replies are not sent. At the maximum, the server stops
 reading, so a client that never reads its replies cannot fill the memory."""
 
 MIN_BOARDS = 32
-"""A message counts as at least this many boards, because an empty one takes memory, too."""
+"""Minimum boards that a message counts as, because even an empty message takes memory."""
 
 CLOSING_SECONDS = 3.0
 """Time limit for a client to read the next reply while the server shuts down."""
@@ -41,11 +42,11 @@ class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
     """A codec for the messages of a stream."""
 
     def reply(self, message: AnyMessage, call: AcceptedCall, /) -> bytes:
-        """Make the reply to a message whose call has an answer."""
+        """Return the reply to a message whose call was answered."""
         ...
 
     def refusal(self, message: AnyMessage, error: Exception, stream_id: str, /) -> bytes:
-        """Make the reply to a message that failed."""
+        """Return the reply to a message whose call failed."""
         ...
 
 
@@ -67,7 +68,7 @@ def answer_streams(admission: Admission, codec: StreamCodec[Any]) -> Begin:
 
 
 class _Open:
-    """A message that was read, and that has no sent answer yet.
+    """A message that was read, and whose reply is not sent yet.
 
     It keeps only the data that is still needed, because a client decides how long replies wait.
     """
@@ -76,7 +77,7 @@ class _Open:
 
     def __init__(self, size: int) -> None:
         self.boards = max(MIN_BOARDS, size // 16)  # other content of the message counts as boards
-        self.call: AcceptedCall | None = None  # until there is a reply
+        self.call: AcceptedCall | None = None  # None again once there is a reply
         self.held_bytes = 0  # bytes reserved in the budget
         self.reply = b""
 
@@ -248,7 +249,7 @@ class AnswerStream(Generic[AnyMessage]):
             self._sending = self._ready.popleft() if self._ready and not ended else None
             sending, is_over, read = self._sending, self._is_over(), self._may_read()
         self._give_back(sent)
-        # Sending without the lock: lanes may have other answers for this stream.
+        # Send without the lock, because lanes may have other answers for this stream.
         if sending is not None:
             self._rpc.send(sending.reply)
         if ended:
@@ -274,7 +275,7 @@ class AnswerStream(Generic[AnyMessage]):
                 return
             self._ended = self._stopped = True
             self._why = why
-            is_sending = self._sending is not None  # gRPC must finish this first
+            is_sending = self._sending is not None  # gRPC must finish the pending send first
         if not is_sending:
             self._close()
 

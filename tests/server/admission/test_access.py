@@ -63,7 +63,7 @@ def test_the_given_token_files_determine_the_rights_of_each_token(
         (b"\n \n", "contains no tokens"),
         (b"one two\n", "line 1 is not a token"),
         ("good\ngr\u00fcn\n".encode(), "line 2 is not a token"),
-        (b"\xff\n", "is not text"),
+        (b"\xff\n", "must be UTF-8 text, one token per line"),
     ],
 )
 @pytest.mark.parametrize("flag", ["--tokens", "--admin-tokens"])
