@@ -25,13 +25,12 @@ each core. The target is not shorter, because a network takes more time per boar
 class PlayerThread:
     """A local player as a `MoveSource`, with its own thread; a context manager.
 
-    Leaving the block stops the player after the current chunk. `clock` returns the time in seconds.
+    Leaving the block stops the player after the current chunk.
     """
 
-    def __init__(self, contender: LocalContender, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, contender: LocalContender) -> None:
         self.target = contender.title
         self._contender = contender
-        self._clock = clock
         self._left = False
         self._chunk = self._smallest = min(usable_cores(), BOARDS_AT_ONCE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
@@ -51,7 +50,7 @@ class PlayerThread:
         self._thread.shutdown(cancel_futures=True)
 
     def _answer(self, boards: NDArray[np.uint8]) -> NextMoves:
-        started = self._clock()
+        started = time.monotonic()
         moves: list[NDArray[np.int8]] = []
         done = 0
         while done < len(boards):
@@ -63,15 +62,15 @@ class PlayerThread:
             model=self._contender.model,
             version=self._contender.package_version,
             queue_us=0,
-            inference_us=round(1e6 * (self._clock() - started)),
+            inference_us=round(1e6 * (time.monotonic() - started)),
         )
 
     def _some(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         if self._left:
             raise CancelledError
-        started = self._clock()
+        started = time.monotonic()
         moves = self._contender.player.next_moves(boards)
-        seconds = self._clock() - started
+        seconds = time.monotonic() - started
         if seconds > _CHUNK_SECONDS:
             self._chunk = max(self._smallest, len(boards) // 2)
         elif seconds < _CHUNK_SECONDS / 4:
