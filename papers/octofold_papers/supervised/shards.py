@@ -7,7 +7,6 @@ exponents, the move, and the cell of the new tile. With 256 shards, 6 x 10^8 mov
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -25,6 +24,7 @@ from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, 
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.system.files import naming, write_text
+from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import ProgressLine, notice
 
 if TYPE_CHECKING:
@@ -100,20 +100,15 @@ def convert(
         The result of each log file.
 
     Raises:
-        LogError: the folder exists, another process is making it, a log cannot be read, or there are no
-            moves.
+        LogError: the folder exists, a log cannot be read, or there are no moves.
+        TrainingError: another process is making the folder, or it cannot be written.
         OSError: a file cannot be read or written.
     """
     if folder.exists():
         raise LogError(f"{folder} already exists; name a new folder")
     partial = folder.with_name(folder.name + ".partial")
     _require_own(partial)
-    partial.mkdir(parents=True, exist_ok=True)
-    with (partial / _LOCK).open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LogError(f"another process is converting moves into {folder}") from None
+    with exclusive_folder(partial):
         return _convert(logs, folder, partial, on_bad, on_read, shards, seed)
 
 

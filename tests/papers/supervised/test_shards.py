@@ -12,6 +12,7 @@ from octofold_game.play_logs.moves import LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine
 from octofold_game.play_logs.text import log_writer
 from octofold_papers.supervised.shards import ShuffledMoves, convert
+from octofold_training.errors import TrainingError
 from support.logged_moves import moves_of, rows
 
 ROOT = Path(__file__).parents[3]
@@ -120,7 +121,7 @@ def test_only_files_of_a_killed_conversion_are_deleted(tmp_path: Path, log: Path
 
 def test_two_conversions_into_one_folder_do_not_mix(tmp_path: Path, log: Path) -> None:
     def convert_too(_moves: int) -> None:
-        with pytest.raises(LogError, match=f"another process is converting moves into {converted}"):
+        with pytest.raises(TrainingError, match=f"{converted}.partial: another process is working"):
             convert([log], converted)
 
     converted = tmp_path / "converted"

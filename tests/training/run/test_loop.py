@@ -64,7 +64,7 @@ def test_the_first_of_two_new_runs_to_save_a_checkpoint_keeps_it(student: Traine
 
 def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Path) -> None:
     def report(_: Any) -> None:
-        with pytest.raises(TrainingError, match="run: another process is training in this folder"):
+        with pytest.raises(TrainingError, match="run: another process is working in this folder"):
             student.train(tmp_path, positions=64.0)
 
     run = student.train(tmp_path, report, positions=64.0)

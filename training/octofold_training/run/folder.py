@@ -34,7 +34,7 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainingError(f"{folder}: another process is training in this folder") from None
+            raise TrainingError(f"{folder}: another process is working in this folder") from None
         yield
 
 
