@@ -5,7 +5,7 @@
     python bench/gpu/gpu.py --minutes 8                    # starts no part after 8 minutes, ends within 9
 
 `gpu_parts.py` lists the parts: answers compared with fp32 on the CPU, boards per second direct and served,
-also with 1 to 16 processes, and the latency of a single board. Each part runs in its own process. A part that
+and the latency of a single board. Each part runs in its own process. A part that
 fails or crashes becomes a line of the table, and the other parts continue. The last line is JSON, also after
 Ctrl-C, SIGTERM or a part that hangs.
 

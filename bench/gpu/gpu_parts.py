@@ -25,7 +25,7 @@ from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.cuda import why_no_cuda
 from octofold_server.models.repository import VersionFolder, versions_by_name
 
-PARTS = ("check", "direct", "served", "processes", "latency")
+PARTS = ("check", "direct", "served", "latency")
 LOADS = ("packed:4096/8", "packed:1024/16", "stream/256", "unary/256")
 LONGEST_PART_SECONDS = 420.0
 STOP_SECONDS = 30.0
@@ -175,8 +175,8 @@ def _kinds(
         variants = [variant for variant in variants if variant.name in options.variant]
     loads = options.load or [Load.parse(text) for text in LOADS]
 
-    def served(version: VersionFolder, variant: Variant, loads: Sequence[Load], processes: int = 1) -> Run:
-        service = Service(version, variant, device, processes, tuple(options.flags.split()))
+    def served(version: VersionFolder, variant: Variant, loads: Sequence[Load]) -> Run:
+        service = Service(version, variant, device, tuple(options.flags.split()))
         return partial(throughput, service, loads, seconds)
 
     def checked(version: VersionFolder, variant: Variant) -> Run:
@@ -189,9 +189,6 @@ def _kinds(
         "check": lambda version: {each.name: checked(version, each) for each in variants},
         "direct": lambda version: {each.name: direct(version, each) for each in variants},
         "served": lambda version: {each.name: served(version, each, loads) for each in variants},
-        "processes": lambda version: {
-            f"fp16, {count}": served(version, half, loads, count) for count in options.processes
-        },
         "latency": lambda version: {"fp16": served(version, half, [Load("unary", 1)])},
     }
 
@@ -259,7 +256,6 @@ def _parse() -> argparse.Namespace:
         help=f"load of a server; repeatable (default: {', '.join(LOADS)})",
     )
     parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
-    parser.add_argument("--processes", type=_integers, default=(1, 2, 4, 8, 16), metavar="LIST")
     parser.add_argument("--flags", default="", help="further flags of octofold-serve, in one argument")
     options = parser.parse_args()
     options.model = options.model or ["cnn5", "flagship"]

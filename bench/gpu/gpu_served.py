@@ -22,7 +22,7 @@ from octofold_client.rpc import local_server
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
-local_server.START_TIMEOUT_SECONDS = 240.0  # many processes load a model slowly
+local_server.START_TIMEOUT_SECONDS = 240.0  # a GPU may start slowly
 RAMP_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 """Time limit until every caller of a load has an answer."""
@@ -53,7 +53,6 @@ class Service:
     version: VersionFolder
     variant: Variant
     device: str
-    processes: int = 1
     flags: tuple[str, ...] = ()
     """Further flags of octofold-serve."""
 
@@ -104,12 +103,6 @@ def running(service: Service) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as folder:
         models = Path(folder)
         shutil.copytree(version.path, models / version.name / str(version.version))
-        flags = (
-            "--drain",
-            "5",
-            "--processes",
-            str(service.processes),
-            *service.variant.flags(service.device),
-        )
+        flags = ("--drain", "5", *service.variant.flags(service.device))
         with local_server.LocalServer(models, (*flags, *service.flags)) as server:
             yield server.target
