@@ -10,7 +10,7 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.published_card import read_published
 from octofold_export.publishing.readme import render_readme
 from octofold_game.contract.model import CARD_FILE, README_FILE
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 
 
 def main() -> int:
@@ -18,7 +18,7 @@ def main() -> int:
     try:
         for card in sorted(Path("models").glob(f"*/*/{CARD_FILE}")):
             page = render_readme(read_published(card.parent))
-            with whole_file(card.parent / README_FILE) as partial:
+            with atomic_write(card.parent / README_FILE) as partial:
                 partial.write_bytes(page)
     except (ExportError, OSError) as error:
         print(error, file=sys.stderr)

@@ -24,7 +24,7 @@ from octofold_game.drawing.figures import DOTS_PER_INCH, percents, styled, write
 from octofold_game.drawing.palette import SERIES, TILE_COLORS, TILE_TEXT
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 from octofold_server.backends.onnx_session import APPENDED_VIEWS
 from octofold_server.backends.onnx_views import appended_views
 from PIL import Image
@@ -59,7 +59,7 @@ def main() -> None:
     # 200 colors are enough for flat areas, and a third of the bytes.
     with Image.open(file) as drawn:
         small = drawn.convert("RGB").quantize(200, dither=Image.Dither.NONE)
-    with whole_file(options.out) as partial:
+    with atomic_write(options.out) as partial:
         small.save(partial, format="png", optimize=True)
     print(f"{options.out}: {options.out.stat().st_size / 1000:.0f} kB")
     print(json.dumps({"benchmark": "strength_picture", "move": move, "choices": choices.tolist()}))

@@ -69,38 +69,43 @@ class Flags:
     """The options of an export."""
 
     checkpoint: Folder | None = option(
-        None, "checkpoint folder of octofold-train", alone="source", begins="what to export"
+        None, "checkpoint folder of octofold-train", exclusive_group="source", heading="what to export"
     )
     ntuple: Folder | None = option(
-        None, "folder of an n-tuple network, or a weight file of TDL2048", metavar="PATH", alone="source"
+        None,
+        "folder of an n-tuple network, or a weight file of TDL2048",
+        metavar="PATH",
+        exclusive_group="source",
     )
     module: str | None = option(
         None,
         "PyTorch callable that returns the module, such as a class; see --weights",
         metavar="PACKAGE.MODULE:CALLABLE",
-        alone="source",
+        exclusive_group="source",
     )
     torchscript: File | None = option(
-        None, "TorchScript file of torch.jit.save, from a source that you trust", alone="source"
+        None, "TorchScript file of torch.jit.save, from a source that you trust", exclusive_group="source"
     )
-    onnx: File | None = option(None, "ONNX file; its weights may be in files beside it", alone="source")
+    onnx: File | None = option(
+        None, "ONNX file; its weights may be in files beside it", exclusive_group="source"
+    )
     sb3: File | None = option(
         None,
         "model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
         metavar="FILE.zip",
-        alone="source",
+        exclusive_group="source",
     )
     player: str | None = option(
         None,
         "local player to publish, such as expectimax:depth=4; docs/players.md lists the players",
         metavar="SPEC",
-        alone="source",
+        exclusive_group="source",
     )
     record_strength: File | None = option(
         None,
         "result of an evaluation to write into the card of a published version; exports nothing",
         metavar="RESULT.json",
-        alone="source",
+        exclusive_group="source",
     )
     max_megabytes: Megabytes | None = option(
         None,
@@ -125,7 +130,7 @@ class Flags:
         "TOML file with values for the flags below, which take precedence over the file (default: the file "
         "with the network's name and the ending .toml, if it exists)",
         metavar="FILE.toml",
-        begins="input and output of the network (games determine what you leave out)",
+        heading="input and output of the network (games determine what you leave out)",
     )
     input: InputKind | None = option(None, "encoding of the cells in the input")
     layout: Layout | None = option(
@@ -169,7 +174,7 @@ class Flags:
     accept: bool = option(
         False, "publish as described even if the network plays better with another description"
     )
-    name: str = option(None, "name of the model (required)", begins="what to publish")
+    name: str = option(None, "name of the model (required)", heading="what to publish")
     models: Folder = option(Path("models"), "model repository (default: ./models)")
     version: int | None = option(
         None, "version to publish (default: the newest plus one)", minimum=1, metavar="N"
@@ -205,6 +210,6 @@ class Flags:
         None,
         "play full games against the newest published version of --name, and publish only if they show that "
         "the new version is at most X% worse (needs the extra `server`)",
-        begins="how strong the new version must be",
+        heading="how strong the new version must be",
     )
     limit: Limit = option(10_000, "maximum number of games of each version with --no-worse-than")

@@ -135,7 +135,7 @@ def _steps(games: Sequence[Episode]) -> Iterator[_Step]:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Trajectory:
     """The boards, scores and moves of one game."""
 
     boards: NDArray[np.uint8]
@@ -146,7 +146,7 @@ class Walk:
     """`[M]`: the moves, 0 to 3; move `i` is made on board `i`."""
 
     @classmethod
-    def of(cls, episode: Episode) -> "Walk":
+    def of(cls, episode: Episode) -> "Trajectory":
         """Replay a finished game."""
         boards, scores = [], [0]
         for step in _steps([episode]):

@@ -18,7 +18,7 @@ from octofold_client import Client, Credentials
 from octofold_client.evaluation.intervals import average_interval
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
-from octofold_game.trajectories import Walk
+from octofold_game.trajectories import Trajectory
 from playwright.sync_api import Page, Route, expect
 from support.browsers import PATIENCE_MS, Visit
 from support.page_server import ADMIN_TOKEN, TOKEN, Server, Visitor
@@ -217,7 +217,7 @@ def test_a_dropped_replay_is_compared_with_a_model(go: Visitor, server: Server, 
     games = corner_games(6)
     write_games(tmp_path / "games.replay", games)
     worst = min(games, key=lambda game: game.score)
-    boards = Walk.of(worst).boards.tolist()
+    boards = Trajectory.of(worst).boards.tolist()
     with Client(server.target, credentials=Credentials(token=TOKEN)) as client:
         answers = client.next_moves(np.array(boards[:-1], np.uint8), model="small").moves
     moves = np.frombuffer(worst.moves, np.uint8) & 3
@@ -312,4 +312,4 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(visit.page.locator("#game-list option")).to_have_count(12)
         visit.run("location.hash = '#replay/evaluate-corner/7/3'")  # a link to a move
         board = "#tab-replay .left .board"
-        wait_for(lambda: visit.board(board) == Walk.of(games[7]).boards[3].tolist())
+        wait_for(lambda: visit.board(board) == Trajectory.of(games[7]).boards[3].tolist())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from octofold_game.drawing.board_text import board_text
 from octofold_game.episodes import Episode
-from octofold_game.trajectories import Walk
+from octofold_game.trajectories import Trajectory
 from PIL import Image
 from playwright.sync_api import expect
 from support.browsers import Visit
@@ -97,7 +97,7 @@ def test_cells_can_be_edited_turned_and_mirrored_and_undo_restores_the_game(go: 
 
 
 def test_a_game_is_saved_as_text_and_gif(go: Visitor, game: Episode, tmp_path: Path) -> None:
-    walk = Walk.of(game)
+    walk = Trajectory.of(game)
     with go("/#replay/single") as visit:
         with visit.page.expect_download() as saving:
             visit.page.get_by_role("button", name="Save as text").click()

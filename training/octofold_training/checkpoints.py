@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from octofold_game.commands.suggestions import missing
-from octofold_game.system.files import whole_file, write_text
+from octofold_game.system.files import atomic_write, write_text
 from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError
@@ -193,7 +193,7 @@ def save_tensors(file: Path, tensors: Any) -> None:
     """Write tensors as `torch.save` does. A failed write leaves no partial file."""
     content = io.BytesIO()  # torch's own error about a full disk would not name the file
     torch.save(tensors, content)
-    with whole_file(file) as partial:
+    with atomic_write(file) as partial:
         partial.write_bytes(content.getbuffer())
 
 

@@ -45,7 +45,7 @@ SERVERS = (
 class CredentialFlags:
     """The flags for TLS files and the token."""
 
-    tls: bool = option(False, "use TLS (implied by the next three options)", begins="security")
+    tls: bool = option(False, "use TLS (implied by the next three options)", heading="security")
     tls_ca: File | None = option(
         None, "CA certificates to trust (PEM; default: the system's CA certificates)", metavar="FILE"
     )

@@ -60,24 +60,24 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     until_decided: bool = option(
         False,
         "play until the interval of every difference excludes zero; the intervals are anytime-valid",
-        begins="play until the comparison is decided\n"
+        heading="play until the comparison is decided\n"
         "The answer is wrong in at most 5% of the runs, even if you stop early. The options with a margin X% "
         "also accept two result folders; then no games are played.",
     )
     no_worse_than: Percentage | None = option(
         None,
         "play until B is shown to be at most X% worse than A, or to be more than X% worse",
-        alone="margin",
+        exclusive_group="margin",
     )
     equal_within: Percentage | None = option(
         None,
         "play until A and B are shown to be equal within X%, or one is shown to be worse by more than X%",
-        alone="margin",
+        exclusive_group="margin",
     )
     better_than: PercentageOrNone | None = option(
         None,
         "play until it is shown whether B is at least X% better than A; 0% asks whether B is better at all",
-        alone="margin",
+        exclusive_group="margin",
     )
     capped: bool = option(
         True,

@@ -45,7 +45,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
         "tasks call the servers of --target",
         metavar="HOST:PORT",
         const="auto",
-        begins="spreading games over a Ray cluster",
+        heading="spreading games over a Ray cluster",
     )
 
     @contextmanager

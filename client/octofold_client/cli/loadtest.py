@@ -119,18 +119,18 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
         [1, 2, 4, 8, 16, 32, 64, 128],
         "number of callers (closed loop): each waits for an answer before its next call. Give a number, a "
         "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
-        alone="load",
+        exclusive_group="load",
     )
     rate: Rates = option(
         [],
         "calls per second (open loop), sent at even intervals without waiting for answers; a number, list or "
         "range as for --concurrency",
-        alone="load",
+        exclusive_group="load",
     )
     slo: Slo | None = option(
         None,
         "search for the highest rate that keeps this latency limit without errors, such as p99=20ms",
-        alone="load",
+        exclusive_group="load",
     )
     processes: int = option(
         1, "number of load-generating processes, each with its own connection", 1, MOST_PROCESSES

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from octofold_game.contract.model import Interval
 from octofold_game.episodes import Episode
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 from octofold_game.trajectories import NewTiles, batched, new_tiles_by_move
 
 from octofold_client.contenders.judges import Judge
@@ -382,7 +382,7 @@ def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]
 
 
 def _write(file: Path, known: Mapping[tuple[int, int], NDArray[np.float64]], sha256: str) -> None:
-    with whole_file(file) as partial, partial.open("wb") as opened:
+    with atomic_write(file) as partial, partial.open("wb") as opened:
         np.savez(
             opened,
             sha256=np.array(sha256),

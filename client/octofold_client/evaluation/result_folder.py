@@ -31,7 +31,7 @@ from octofold_game.replays import (
     recover,
     write_in_order,
 )
-from octofold_game.system.files import whole_file, write_text
+from octofold_game.system.files import atomic_write, write_text
 
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
@@ -278,7 +278,7 @@ class ResultFolder:
             OSError: a file cannot be written.
         """
         before, empty, after = json.dumps(result, indent=2).partition('\n  "scores": []')
-        with whole_file(self.result, durable=True) as partial, partial.open("w", encoding="utf-8") as file:
+        with atomic_write(self.result, durable=True) as partial, partial.open("w", encoding="utf-8") as file:
             file.write(before + empty[:-1])
             mark = "\n    "
             for row in scores:
@@ -340,7 +340,7 @@ class KeptGames:
             OSError: the file cannot be written.
         """
         if not self._order.is_in_order:
-            with whole_file(self._folder.replays, durable=True) as partial:
+            with atomic_write(self._folder.replays, durable=True) as partial:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def save_unfinished(self, episodes: Sequence[Episode]) -> None:
@@ -353,7 +353,7 @@ class KeptGames:
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
-        with whole_file(self._folder.unfinished, durable=True) as partial:
+        with atomic_write(self._folder.unfinished, durable=True) as partial:
             partial.unlink(missing_ok=True)  # a file of a killed run, to which the writer would append
             with ReplayWriter(partial) as writer:
                 for episode in episodes:

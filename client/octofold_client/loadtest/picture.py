@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from octofold_game.drawing.figures import WIDE, figure_of, save_all, shortened, styled
+from octofold_game.drawing.figures import WIDE, new_figure, save_all, shortened, styled
 from octofold_game.drawing.palette import INK, series_color
 
 from octofold_client.loadtest.loads import per_second
@@ -40,7 +40,7 @@ def latency_against_load(test: LoadTest) -> Figure:
     steps = [step for step in test.steps if step.calls and (test.limit is None or step.loop == "open")]
     is_closed = all(step.loop == "closed" for step in steps)
     percentiles = sorted({*_PANELS, *([test.limit.percentile] if test.limit is not None else [])})
-    figure = figure_of(WIDE, "Latency under load", shortened(test.title, 110), _INCHES * len(percentiles))
+    figure = new_figure(WIDE, "Latency under load", shortened(test.title, 110), _INCHES * len(percentiles))
     panels = figure.subplots(len(percentiles), sharex=True)
     for axes, percentile in zip(panels, percentiles, strict=True):
         name = percentile_name(percentile)

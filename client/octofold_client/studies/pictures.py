@@ -18,12 +18,12 @@ from octofold_game.drawing.figures import (
     COMPACT,
     WIDE,
     Size,
-    figure_of,
-    label_of,
+    evenly_spaced,
+    legend_label,
+    new_figure,
     percents,
     shortened,
     styled,
-    thinned,
     whole_numbers,
     write_above,
 )
@@ -165,7 +165,7 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
             shares,
             width=0.94 * width,
             color=[tile_color(tile) for tile in tiles] if alone else series_color(number),
-            label=label_of(shortened(name)),
+            label=legend_label(shortened(name)),
             yerr=margins,
             error_kw={"ecolor": INK, "elinewidth": 0.9, "capsize": 2.5 if len(results) < 4 else 1.5},
         )
@@ -198,7 +198,7 @@ def _share(share: float, *, alone: bool) -> str:
 def _figure(results: Sequence[Named], size: Size, title: str, height: float = 0.0) -> Figure:
     subtitle = "; ".join(evaluation.title for _, evaluation, _ in results)
     names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
-    return figure_of(size, title, shortened(subtitle, 110), (height or size.height) + names)
+    return new_figure(size, title, shortened(subtitle, 110), (height or size.height) + names)
 
 
 def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
@@ -207,11 +207,11 @@ def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
     The luckiest and the unluckiest tile of each game are marked.
     """
     with styled():
-        figure = figure_of(size, "Luck", values.name, max(size.height, 0.8 + _CURVE_INCHES * len(games)))
+        figure = new_figure(size, "Luck", values.name, max(size.height, 0.8 + _CURVE_INCHES * len(games)))
         rows = figure.subplots(len(games), 1, squeeze=False)[:, 0]
         for axes, game in zip(rows, games, strict=True):
             curve = score_curve(game, values)
-            shown = thinned(len(curve.expected))
+            shown = evenly_spaced(len(curve.expected))
             for line, color, label in (
                 (curve.expected, INK, "expected score"),
                 (curve.tiles, series_color(0), "by tiles: luck"),
@@ -258,7 +258,7 @@ def comparison(contest: Contest) -> Figure:
         what += " up to the cap"
     heights = len(averages), len(differences)
     with styled():
-        figure = figure_of(COMPACT, "", height=_ROW_INCHES * sum(heights) + 1.5)
+        figure = new_figure(COMPACT, "", height=_ROW_INCHES * sum(heights) + 1.5)
         above, below = figure.subplots(2, 1, height_ratios=heights)
         above.set_title("Average score, 95% intervals", loc="left", fontsize="medium")
         _intervals(above, averages)
@@ -293,7 +293,7 @@ def lost_games(analysis: Analysis) -> dict[str, Figure]:
     groups = [group for group in reversed(analysis.by_distance) if group.judged]
     names = ["endings", "agreement", "cost"] if judge is not None and groups else ["endings"]
     with styled():
-        figures = {name: figure_of(COMPACT, "") for name in names}
+        figures = {name: new_figure(COMPACT, "") for name in names}
         _endings(figures["endings"].add_subplot(), analysis)
         if judge is not None and groups:
             _agreement(figures["agreement"].add_subplot(), groups)

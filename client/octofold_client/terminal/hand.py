@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from octofold_game.drawing.palette import EMPTY_ON_DARK, color_of
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, legal_moves
-from octofold_game.trajectories import Walk
+from octofold_game.trajectories import Trajectory
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
@@ -43,7 +43,7 @@ class HandGame:
     def __init__(self, episode: Episode) -> None:
         """Continue a recorded game."""
         self._episode = episode
-        walk = Walk.of(episode)
+        walk = Trajectory.of(episode)
         self._log = bytearray(episode.moves)
         self._boards: list[NDArray[np.uint8]] = list(walk.boards)
         self._scores: list[int] = walk.scores.tolist()

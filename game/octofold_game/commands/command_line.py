@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from octofold_game.commands.removed import why_gone
+from octofold_game.commands.removed import removal_notice
 from octofold_game.commands.suggestions import did_you_mean
 
 WRONG_COMMAND_LINE = 2
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
             self.fail(f"unexpected argument {next(iter(unknown))[:_LONGEST_WORD]!r}")
         name = option.partition("=")[0][:_LONGEST_WORD]
         known = self._option_string_actions
-        self.fail(why_gone(self.prog, name) or f"there is no option {name}{did_you_mean(name, known)}")
+        self.fail(removal_notice(self.prog, name) or f"there is no option {name}{did_you_mean(name, known)}")
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         try:
@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
             known = list(action.choices)
             meant = did_you_mean(value, known) or f"; choose from {', '.join(known)}"
             unknown = f"there is no command {value[:_LONGEST_WORD]!r}{meant}"
-            self.fail(why_gone(self.prog, value) or unknown)
+            self.fail(removal_notice(self.prog, value) or unknown)
 
 
 def _name_of(action: argparse.Action) -> str:

@@ -160,8 +160,8 @@ def option(
     *,
     flag: str = "",
     metavar: str = "",
-    begins: str = "",
-    alone: str = "",
+    heading: str = "",
+    exclusive_group: str = "",
     words: str = "",
     const: str = "",
     **marks: Any,
@@ -175,15 +175,21 @@ def option(
         maximum: the largest number that is allowed.
         flag: flag of the option; empty for the name of the field.
         metavar: placeholder of the value in the help; empty for the placeholder of its kind.
-        begins: heading in the help of this and all later options of the class; an introduction may follow on
+        heading: heading in the help of this and all later options of the class; an introduction may follow on
             the next line.
-        alone: name of a group of options that exclude each other.
+        exclusive_group: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
         const: value if the flag is given without one.
         marks: additional metadata for the caller, kept in `Option.marks`.
     """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
-    metadata |= {"begins": begins, "alone": alone, "words": words, "const": const, **marks}
+    metadata |= {
+        "heading": heading,
+        "exclusive_group": exclusive_group,
+        "words": words,
+        "const": const,
+        **marks,
+    }
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=metadata)
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
@@ -246,7 +252,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
     for owner in kind.__mro__:
         heading = ""
         for name in get_annotations(owner):
-            heading = marks.get(name, {}).get("begins") or heading
+            heading = marks.get(name, {}).get("heading") or heading
             headings.setdefault(name, heading)
     for each in fields(kind):
         if each.metadata:
@@ -277,7 +283,7 @@ def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
 
 
 def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
-    """Add the options of a dataclass to a parser; `given` and `options_of` return their values.
+    """Add the options of a dataclass to a parser; `given_values` and `options_of` return their values.
 
     With `opposites`, every switch also has a flag that turns it off, because a file or a variable may turn it
     on.
@@ -290,45 +296,45 @@ def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> 
         _add(groups[each.heading], each, opposites)
 
 
-def _add(group: _ActionsContainer, each: Option, opposites: bool) -> None:
-    marks, kind = each.marks, each.kind
-    common: dict[str, Any] = {"help": each.meaning.replace("%", "%%"), "default": SUPPRESS}
+def _add(group: _ActionsContainer, declared: Option, opposites: bool) -> None:
+    marks, kind = declared.marks, declared.kind
+    common: dict[str, Any] = {"help": declared.meaning.replace("%", "%%"), "default": SUPPRESS}
     if kind is SWITCH:
-        if each.flag.startswith("--no-") or (each.default is False and not opposites):
-            value = not each.flag.startswith("--no-")
-            group.add_argument(each.flag, dest=each.name, action="store_const", const=value, **common)
+        if declared.flag.startswith("--no-") or (declared.default is False and not opposites):
+            value = not declared.flag.startswith("--no-")
+            group.add_argument(declared.flag, dest=declared.name, action="store_const", const=value, **common)
         else:
-            group.add_argument(each.flag, dest=each.name, action=BooleanOptionalAction, **common)
+            group.add_argument(declared.flag, dest=declared.name, action=BooleanOptionalAction, **common)
         return
     words = marks["words"]
-    common |= {"type": partial(kind.read, each.flag), "metavar": marks["metavar"] or kind.placeholder}
+    common |= {"type": partial(kind.read, declared.flag), "metavar": marks["metavar"] or kind.placeholder}
     common |= {"choices": kind.choices} if kind.choices else {}
     if marks.get("is_argument"):
-        action = group.add_argument(each.name, nargs=words or None, **common)
+        action = group.add_argument(declared.name, nargs=words or None, **common)
         action.required = False  # because `options_of` reports missing options
     elif words == "append":
-        group.add_argument(each.flag, dest=each.name, action=words, **common)
+        group.add_argument(declared.flag, dest=declared.name, action=words, **common)
     else:
         common["nargs"] = words or ("?" if marks["const"] else None)
-        group.add_argument(each.flag, dest=each.name, const=marks["const"] or None, **common)
+        group.add_argument(declared.flag, dest=declared.name, const=marks["const"] or None, **common)
 
 
-def given(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
-    """Return the values of the options that were given, by the names of their fields."""
+def given_values(kind: type[Any], parsed: Namespace) -> dict[str, Any]:
+    """Return the values of the options on the command line, by the names of their fields."""
     return {each.name: getattr(parsed, each.name) for each in fields(kind) if hasattr(parsed, each.name)}
 
 
 def options_of(kind: type[Options], parser: Parser, parsed: Namespace) -> Options:
     """Return the parsed options; exit if some are missing or exclude each other."""
-    found, alone = given(kind, parsed), dict[str, str]()
+    values, exclusive = given_values(kind, parsed), dict[str, str]()
     for each in options_in(kind):
-        if each.name not in found and each.default is MISSING:
+        if each.name not in values and each.default is MISSING:
             parser.fail(f"{each.flag} is missing")
-        if (word := each.marks["alone"]) and each.name in found:
-            if word in alone:
-                parser.fail(f"{each.flag} cannot be combined with {alone[word]}")
-            alone[word] = each.flag
-    return kind(**found)
+        if (group := each.marks["exclusive_group"]) and each.name in values:
+            if group in exclusive:
+                parser.fail(f"{each.flag} cannot be combined with {exclusive[group]}")
+            exclusive[group] = each.flag
+    return kind(**values)
 
 
 def read(kind: type[Options], parser: Parser, arguments: Sequence[str] | None = None) -> Options:

@@ -47,7 +47,7 @@ A switch is listed without `no-`. An option of the server is listed as its flag;
 file were removed, too."""
 
 
-def why_gone(prog: str, word: str, shown: str = "") -> str:
+def removal_notice(prog: str, word: str, shown: str = "") -> str:
     """Return an error that says what to do instead of a removed flag or subcommand; empty for other words.
 
     Args:

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from octofold_game.drawing.palette import INK
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 
 DOTS_PER_INCH = 150
 GRID = 0.16
@@ -72,7 +72,7 @@ def styled() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def figure_of(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
+def new_figure(size: Size, title: str, subtitle: str = "", height: float | None = None) -> Figure:
     """Make an empty figure. If `size.titled`, it shows the title and the subtitle."""
     # Do not use pyplot: its figures need a screen and stay in memory.
     figure = Figure(figsize=(size.width, height or size.height), layout="constrained")
@@ -96,7 +96,7 @@ def percents(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
 
 
-def label_of(name: str) -> str:
+def legend_label(name: str) -> str:
     """Return a label for a legend. Legends skip labels that begin with "_", so these get a space first."""
     return f" {name}" if name.startswith("_") else name
 
@@ -126,7 +126,7 @@ def save(figure: Figure, file: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    with styled(), whole_file(file) as partial:
+    with styled(), atomic_write(file) as partial:
         if figure.get_layout_engine() is None:
             figure.tight_layout()
         # Without metadata, equal pictures give equal files.
@@ -153,6 +153,6 @@ def svg_of(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def thinned(count: int) -> NDArray[np.intp]:
+def evenly_spaced(count: int) -> NDArray[np.intp]:
     """Return at most 400 evenly spaced indices of `count` values, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, 400)).round().astype(np.intp))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_game.rules import LARGEST_EXPONENT
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 
 LONGEST_LINE = 1000
 """Maximum number of bytes of a line without its newline. A move takes at most 56 bytes; the rest is room for
@@ -130,7 +130,7 @@ def log_writer(path: Path) -> Iterator[Callable[[LoggedMoves], object]]:
     Raises:
         OSError: the file cannot be written.
     """
-    with whole_file(path) as partial, partial.open("wb") as raw:
+    with atomic_write(path) as partial, partial.open("wb") as raw:
         if path.suffix == ".gz":
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as zipped:
                 yield lambda moves: zipped.write(format_moves(moves))

@@ -69,7 +69,7 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 @contextmanager
-def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_write(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path for a new file, which replaces `file` when the block ends.
 
     If the block fails, the new file is deleted. With `durable`, this waits for the disk; without it, the file
@@ -92,12 +92,12 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
 @contextmanager
 def appending(file: Path) -> Iterator[TextIO]:
     """Open a file to append UTF-8 text. Add its name to errors of the block that name no file."""
-    with naming(file), file.open("a", encoding="utf-8") as opened:
+    with name_file_in_errors(file), file.open("a", encoding="utf-8") as opened:
         yield opened
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Add the name `path` to errors of the block that name no file, such as the error of a full disk."""
     try:
         yield
@@ -115,6 +115,6 @@ def _name(error: BaseException, file: Path, partial: Path | None = None) -> None
 
 
 def write_text(file: Path, text: str, *, durable: bool = False) -> None:
-    """Write `text` to `file` atomically, as UTF-8; `whole_file` explains `durable`."""
-    with whole_file(file, durable=durable) as partial:
+    """Write `text` to `file` atomically, as UTF-8; `atomic_write` explains `durable`."""
+    with atomic_write(file, durable=durable) as partial:
         partial.write_text(text, encoding="utf-8")

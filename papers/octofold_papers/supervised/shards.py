@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, LoggedMoves
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
 from octofold_game.rules import LARGEST_EXPONENT
-from octofold_game.system.files import naming, write_text
+from octofold_game.system.files import name_file_in_errors, write_text
 from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import ProgressLine, notice
 
@@ -123,7 +123,7 @@ def _convert(
 ) -> list[ConvertedLog]:
     """Fill the folder `partial`, which is locked, and rename it to `folder`."""
     try:
-        with naming(folder):
+        with name_file_in_errors(folder):
             random = np.random.default_rng(seed)
             sources = _scatter(logs, partial, on_bad, on_read, shards, random)
             if not any(source.moves for source in sources):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 from octofold_game.errors import OctofoldError
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 
 BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
 """Exceptions that reading a table's description may raise, if it is not JSON or has the wrong fields."""
@@ -33,7 +33,7 @@ def save_array(file: Path, array: NDArray[np.generic]) -> None:
         OSError: the file cannot be written. Unlike numpy's error, this one gives the reason.
     """
     header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
-    with whole_file(file) as partial, partial.open("wb") as opened:
+    with atomic_write(file) as partial, partial.open("wb") as opened:
         npy.write_array_header_1_0(opened, header)
         for start in range(0, len(array), _ROWS):
             opened.write(np.ascontiguousarray(array[start : start + _ROWS]).data)

@@ -24,7 +24,7 @@ from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, slide, symmetric
 from octofold_game.commands.suggestions import missing
 from octofold_game.compiling import njit
 from octofold_game.contract.searches import FileSource
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 
 from octofold_players.compiled.instructions import gather_bits, prefetch
 from octofold_players.compiled.spread import part_count
@@ -124,7 +124,7 @@ class NTupleNetwork:
         replacements leaves files of two networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(folder / _DESCRIPTION) as described:
+        with atomic_write(folder / _DESCRIPTION) as described:
             described.write_text(self._description(), encoding="utf-8")
             save_array(folder / _VALUES, self.values)
 

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import UNPACKED_TABLES
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.onnx_pruning import prune
@@ -170,7 +170,7 @@ def _in_file(packed: _Packed, file: Path) -> Tables:
         with locked(file.with_suffix(".lock"), lambda: None):
             if not file.exists():
                 tables = _in_memory(packed)
-                with whole_file(file) as partial, partial.open("wb") as made:
+                with atomic_write(file) as partial, partial.open("wb") as made:
                     for table in tables.values():
                         made.write(table.data)
         mapped = np.asarray(np.memmap(file, np.uint8, "r"))

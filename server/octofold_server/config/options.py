@@ -56,7 +56,7 @@ class Config:
         "127.0.0.1",
         "listen on this address; :: is all interfaces over IPv6 and IPv4, 0.0.0.0 all interfaces over IPv4; "
         "unix:PATH is a Unix socket, which serves only gRPC",
-        begins="Protocols",
+        heading="Protocols",
     )
     port: int = option(50051, "gRPC port; 0 chooses a free port", 0, 65535)
     port_file: File | None = option(None, "write the gRPC port to this file once the server is ready")
@@ -84,7 +84,7 @@ class Config:
         "loopback and on a Unix socket if a test call at the start succeeds, and direct otherwise",
     )
     models: Folder = option(
-        Path("models"), "model repository: a folder of NAME/VERSION/card.json", begins="Models"
+        Path("models"), "model repository: a folder of NAME/VERSION/card.json", heading="Models"
     )
     versions: Policies = option(
         VersionPolicies(),
@@ -106,7 +106,7 @@ class Config:
         "start, or flagship if it is one of several",
     )
     device: Literal["auto", "cpu", "cuda"] = option(
-        "auto", "device for models; auto uses a GPU if onnxruntime finds one", begins="Layout"
+        "auto", "device for models; auto uses a GPU if onnxruntime finds one", heading="Layout"
     )
     # These are `octofold_game.contract.model.PRECISIONS`; importing that module would load numpy.
     precision: Literal["auto", "fp32", "int8", "fp16"] = option(
@@ -145,7 +145,7 @@ class Config:
         None,
         "touch this file every two seconds while the server is ready, and remove it when it is not, for "
         "health checks that look at its age",
-        begins="Start and stop",
+        heading="Start and stop",
     )
     grace: Seconds = option(
         5.0,
@@ -164,7 +164,7 @@ class Config:
         "searches; further calls fail with RESOURCE_EXHAUSTED",
         1,
         100_000_000,
-        begins="Limits",
+        heading="Limits",
     )
     max_search_time: float = option(
         LONGEST_SEARCH_US / 1e6,
@@ -179,13 +179,13 @@ class Config:
         0.0,
         "close a gRPC connection after this many seconds, plus or minus 10% at random, so that clients "
         "reconnect and find new servers; 0 disables",
-        begins="Several servers",
+        heading="Several servers",
     )
     tls_certificate: File | None = option(
         None,
         "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
         "they change",
-        begins="Security",
+        heading="Security",
     )
     tls_key: File | None = option(None, "private key of the certificate (PEM, not encrypted)")
     tls_client_ca: File | None = option(
@@ -204,7 +204,7 @@ class Config:
     admin: bool = option(True, "allow clients to load and unload models")
     reflection: bool = option(True, "serve gRPC reflection, which describes the API to tools such as grpcurl")
     log_format: Literal["text", "json"] = option(
-        "text", "format of the log: text for people, or one JSON object per line", begins="Observation"
+        "text", "format of the log: text for people, or one JSON object per line", heading="Observation"
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", "minimum log level; debug logs every failed call"

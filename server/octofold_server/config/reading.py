@@ -24,11 +24,11 @@ from octofold_game.commands.options import (
     add_options,
     cut,
     flag_of,
-    given,
+    given_values,
     options_in,
     text_of,
 )
-from octofold_game.commands.removed import why_gone
+from octofold_game.commands.removed import removal_notice
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
 
@@ -69,7 +69,7 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
             values[option.name] = _parse(option, variable, environment[variable])
         elif option.name in from_file:
             values[option.name] = _parse(option, f"{file}: {key_of(option.name)}", from_file[option.name])
-    config = Config(**values | given(Config, parsed))
+    config = Config(**values | given_values(Config, parsed))
     check_together(config)
     if parsed.print_config:
         for unknown in unknown_variables(environment):
@@ -93,7 +93,7 @@ def as_toml(config: Config) -> str:
     """
     lines = list[str]()
     for option in options_in(Config):
-        if group := option.marks["begins"]:
+        if group := option.marks["heading"]:
             lines += [f"# ==== {group} ====", ""]
         lines += [f"# {line}" for line in wrap(option.meaning, FILE_WIDTH, break_on_hyphens=False)]
         value = getattr(config, option.name)
@@ -152,7 +152,7 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
     known = [variable.removeprefix(prefix) for variable in _variables()]
     for variable in unknown_variables(environment):
         flag = flag_of(variable.removeprefix(prefix).lower())
-        if gone := why_gone(PROGRAM, flag, variable):
+        if gone := removal_notice(PROGRAM, flag, variable):
             raise ConfigError(gone)
         if near := get_close_matches(variable.removeprefix(prefix), known, n=1, cutoff=ALMOST_EQUAL):
             raise ConfigError(
@@ -172,7 +172,7 @@ def _read_file(path: Path) -> dict[str, str]:
     values = {}
     for key, value in content.items():
         if key not in names:
-            if gone := why_gone(PROGRAM, flag_of(key), f"{path}: {key}"):
+            if gone := removal_notice(PROGRAM, flag_of(key), f"{path}: {key}"):
                 raise ConfigError(gone)
             raise ConfigError(
                 f"{path}: unknown key {key!r}; keys are flags of octofold-serve without the leading --"

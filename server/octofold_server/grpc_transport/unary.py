@@ -17,9 +17,9 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 from google.rpc.code_pb2 import CANCELLED
 from octofold_proto.errors import InvalidRequest, QueueFull
+from octofold_proto.message_limits import SHORT_BYTES, parse
 from octofold_proto.messages import CELLS
 from octofold_proto.status import DETAILS_KEY
-from octofold_proto.wire import SHORT_BYTES, parse
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.refusals import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from octofold_game.replays import read_replays
-from octofold_game.trajectories import Walk
+from octofold_game.trajectories import Trajectory
 from support.commands import octofold
 
 
@@ -51,7 +51,7 @@ def test_a_judge_finds_the_costliest_moves_and_the_report_links_to_them(folder: 
     assert analysis["judged"] == analysis["positions"] == 40 * 12
     assert analysis["judge"]["unit"] == "heuristic points"
     shown = re.findall(r"^http://127\.0\.0\.1:8000/#replay/(\S+)/(\d+)/(\d+)$", done.stdout, re.MULTILINE)
-    walks = {episode.game: Walk.of(episode) for episode in read_replays(folder / "games.replay")}
+    walks = {episode.game: Trajectory.of(episode) for episode in read_replays(folder / "games.replay")}
     for (where, game, move), costly in zip(shown, analysis["costliest"], strict=False):
         assert where == folder.name
         assert (int(game), int(move)) == (costly["game"], costly["move"])

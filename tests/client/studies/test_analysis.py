@@ -13,7 +13,7 @@ from octofold_client.studies.analysis import Analysis, Ending, Verdicts, judge_p
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
-from octofold_game.trajectories import Walk, last_positions
+from octofold_game.trajectories import Trajectory, last_positions
 
 Ask = Callable[[NDArray[np.uint8]], Opinion]
 
@@ -34,7 +34,7 @@ def test_the_last_positions_equal_those_of_a_replayed_game(games: Path) -> None:
     assert len(positions) == 9 * len(episodes)
     for episode in episodes:
         rows = positions.games == episode.game
-        walk = Walk.of(episode)
+        walk = Trajectory.of(episode)
         assert positions.numbers[rows].tolist() == list(range(len(episode) - 9, len(episode)))
         assert positions.left[rows].tolist() == list(range(9, 0, -1))
         assert (positions.boards[rows] == walk.boards[-10:-1]).all()

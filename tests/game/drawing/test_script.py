@@ -1,7 +1,7 @@
 """Modules of JavaScript become one script, or an error gives the reason."""
 
 import pytest
-from octofold_game.drawing.viewer.script import in_one
+from octofold_game.drawing.viewer.script import bundle
 
 
 def test_a_module_appears_once_and_before_all_that_import_it() -> None:
@@ -12,7 +12,7 @@ def test_a_module_appears_once_and_before_all_that_import_it() -> None:
         "math.js": "export function twice(number) {\n  // as all know\n  return 2 * number;\n}\n",
         "unused.js": "throw new Error();\n",
     }
-    script = in_one(modules, "entry.js")
+    script = bundle(modules, "entry.js")
     assert script.count("function twice") == 1
     assert script.index("of_math =") < script.index("of_words =") < script.index("of_entry =")
     assert "const { twice } = of_math;" in script
@@ -32,4 +32,4 @@ def test_a_module_appears_once_and_before_all_that_import_it() -> None:
 )
 def test_an_import_or_export_that_a_single_script_cannot_contain_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        in_one({"entry.js": text, "other.js": ""}, "entry.js")
+        bundle({"entry.js": text, "other.js": ""}, "entry.js")

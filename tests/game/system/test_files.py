@@ -8,20 +8,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from octofold_game.system.files import appending, read_regular, whole_file, write_text
+from octofold_game.system.files import appending, atomic_write, read_regular, write_text
 
 
 def test_a_file_is_replaced_atomically_and_no_temporary_file_remains(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     file.write_text("old")
-    with whole_file(file) as partial:
+    with atomic_write(file) as partial:
         partial.write_text("new")
         assert file.read_text() == "old"
     assert file.read_text() == "new"
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("opened", [whole_file, appending])
+@pytest.mark.parametrize("opened", [atomic_write, appending])
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -43,7 +43,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     write_text(file, "old")
 
     def fill_the_disk() -> None:
-        with whole_file(file) as partial:
+        with atomic_write(file) as partial:
             partial.write_text("ne")
             raise OSError(28, "No space left on device")
 
@@ -55,7 +55,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_the_last_of_two_concurrent_writers_wins(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    with whole_file(file) as partial:
+    with atomic_write(file) as partial:
         partial.write_text("begun first")
         with ThreadPoolExecutor() as other:
             other.submit(write_text, file, "begun later").result()

@@ -175,7 +175,7 @@ def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.Capture
         read_config(["--help"], {})
     assert leave.value.code == 0
     text = capsys.readouterr().out
-    groups = [option.marks["begins"] for option in options_in(Config) if option.marks["begins"]]
+    groups = [option.marks["heading"] for option in options_in(Config) if option.marks["heading"]]
     assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == ["options", *groups]
     for option in options_in(Config):
         assert "--" + option.name.replace("_", "-") in text

@@ -34,7 +34,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.commands.options import option
-from octofold_game.system.files import whole_file
+from octofold_game.system.files import atomic_write
 from octofold_players.compiled.table_files import save_array
 from octofold_players.ntuple.compaction import most_important
 from octofold_players.ntuple.network import (
@@ -313,8 +313,8 @@ class NTupleLearner:
         }
         # If the disk is full while the new files are written, no old file has changed.
         with (
-            whole_file(folder / "learner.json") as described,
-            whole_file(folder / "coherence.npy") as partial,
+            atomic_write(folder / "learner.json") as described,
+            atomic_write(folder / "coherence.npy") as partial,
         ):
             described.write_text(json.dumps(state) + "\n", encoding="utf-8")
             save_array(partial, self._entries[:, 1:])

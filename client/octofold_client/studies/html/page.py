@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from octofold_game.drawing.figures import COMPACT, svg_of
 from octofold_game.drawing.palette import SERIES
 from octofold_game.drawing.viewer import viewer_files
-from octofold_game.drawing.viewer.script import in_one
+from octofold_game.drawing.viewer.script import bundle
 from octofold_game.episodes import Episode
 from octofold_game.replays import FILE_HEADER, record_of
 from octofold_game.rules import MOVE_NAMES
@@ -52,7 +52,7 @@ def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest |
         title = f"{len(names)} results"
     said = f"{counted(sum(len(part.evaluation.games) for part in parts), 'finished game')}"
     viewer = viewer_files()
-    style, script = _style(viewer), in_one({**viewer, "report.js": _static("report.js")}, "report.js")
+    style, script = _style(viewer), bundle({**viewer, "report.js": _static("report.js")}, "report.js")
     body = make(
         "body",
         make("a.skip", "Skip to the results", href="#main"),

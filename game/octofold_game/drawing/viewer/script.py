@@ -10,7 +10,7 @@ _COMMENT = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.MULTILINE |
 _LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
 
 
-def in_one(modules: Mapping[str, str], entry: str) -> str:
+def bundle(modules: Mapping[str, str], entry: str) -> str:
     """Combine the module `entry` and all modules that it needs into one script.
 
     A module becomes a function that returns its exports. Comments on their own lines are removed.

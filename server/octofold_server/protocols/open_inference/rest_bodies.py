@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
+from octofold_proto.message_limits import MAX_TEXT_BYTES
 from octofold_proto.messages import CELLS
-from octofold_proto.wire import MAX_TEXT_BYTES
 
 from octofold_server.admission.admission import AcceptedCall
 from octofold_server.admission.request import Request

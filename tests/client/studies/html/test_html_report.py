@@ -15,7 +15,7 @@ from octofold_client.studies.analysis import Analysis, Ending, Verdicts
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
 from octofold_game.rules import MOVE_NAMES
-from octofold_game.trajectories import Walk, last_positions
+from octofold_game.trajectories import Trajectory, last_positions
 from playwright.sync_api import Browser, Page, ViewportSize
 from support.browsers import DESKTOP, PHONE, Visit, board_of, chromium
 
@@ -119,7 +119,7 @@ def test_keys_step_through_the_boards_of_the_worst_game(browser: Browser, report
                 break
         episodes = list(read_replays(report.parent / "good" / "games.replay"))
         worst = min(episodes, key=lambda episode: (episode.score, episode.game))
-        walk = Walk.of(worst)
+        walk = Trajectory.of(worst)
         assert f"game {worst.game}" in page.locator("#viewer-title").inner_text()
         assert board_of(page, BOARD) == worst.final_board.tolist()  # the final board
         page.keyboard.press("Home")
@@ -146,8 +146,8 @@ def test_a_link_to_a_costly_move_opens_its_game_at_the_move(browser: Browser, re
         move = len(episode) - COSTLY
         page.get_by_role("button", name=f"Game 3, move {move:,}").click()
         assert figures(page)["move"] == move
-        assert board_of(page, BOARD) == Walk.of(episode).boards[move].tolist()
-        better = MOVE_NAMES[(Walk.of(episode).moves[move] + 1) % 4]  # by the judge
+        assert board_of(page, BOARD) == Trajectory.of(episode).boards[move].tolist()
+        better = MOVE_NAMES[(Trajectory.of(episode).moves[move] + 1) % 4]  # by the judge
         assert page.locator(f"#stage .arrow-on-board.is-wrong.toward-{better}").is_visible()
 
 

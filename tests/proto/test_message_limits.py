@@ -6,8 +6,14 @@ import pytest
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.message_limits import (
+    MAX_FIELDS,
+    MAX_PACKED_BYTES,
+    MAX_TEXT_BYTES,
+    MAX_UNKNOWN_BYTES,
+    parse,
+)
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, MAX_UNKNOWN_BYTES, parse
 
 
 def test_a_message_within_the_limits_is_parsed_even_with_large_tensors() -> None:
