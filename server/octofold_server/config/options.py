@@ -236,9 +236,9 @@ class Config:
     max_streams_per_connection: int = 64
     """Maximum open streams on one connection."""
     stream_idle: float = 600.0
-    """Seconds after which an idle stream is closed; 0 disables."""
+    """Seconds after which an idle stream is closed."""
     connection_idle: float = 600.0
-    """Seconds after which a gRPC connection without a call is closed; 0 disables. A client reconnects at its
+    """Seconds after which a gRPC connection without a call is closed. A client reconnects at its
     next call."""
     max_connection_age_grace: float = 30.0
     """Seconds that the calls of a connection have to finish after `max_connection_age`. Streams that are

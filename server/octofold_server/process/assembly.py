@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -182,7 +181,7 @@ def _methods(
     methods = Methods(arrivals, admission.refusals, None if access.open else access, unread)
     threaded = ThreadedMethods(METADATA_THREADS, config.max_calls, admission.refusals, "metadata")
     slow = ThreadedMethods(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
-    methods.ticks.append(partial(admission.end_idle_streams, config.stream_idle or math.inf))
+    methods.ticks.append(partial(admission.end_idle_streams, config.stream_idle))
     add_octofold(methods, admission, threaded)
     add_open_inference(methods, admission, operations, threaded, slow)
     add_health(methods, health, admission)
@@ -231,9 +230,8 @@ def _options(config: Config) -> list[tuple[str, int]]:
         # The bandwidth probe would enlarge the window of every stream, and thus gRPC's buffers for unread
         # messages.
         ("grpc.http2.bdp_probe", 0),
+        ("grpc.max_connection_idle_ms", round(config.connection_idle * 1000)),
     ]
-    if config.connection_idle:
-        options.append(("grpc.max_connection_idle_ms", round(config.connection_idle * 1000)))
     if config.max_connection_age:
         options.append(("grpc.max_connection_age_ms", round(config.max_connection_age * 1000)))
         options.append(("grpc.max_connection_age_grace_ms", round(config.max_connection_age_grace * 1000)))
