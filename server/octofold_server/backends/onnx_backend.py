@@ -80,9 +80,9 @@ def onnx_lanes(
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     if layout.device == "cpu":
-        whole = None if moves is None else with_weights(moves, model)
+        moves_graph = None if moves is None else with_weights(moves, model)
         model, tables = without_tables(model, shared)
-        alone = None if whole is None else without_tables(whole, shared)[0]
+        alone = None if moves_graph is None else without_tables(moves_graph, shared)[0]
         count = 1 if layout.threads == 1 else layout.lanes
         sessions = [HostSessions.of(model, alone, layout, tensors, tables) for _ in range(count)]
         return [OnnxBackend(sessions[lane % count], layout) for lane in range(layout.lanes)]

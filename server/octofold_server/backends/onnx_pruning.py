@@ -9,7 +9,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
     """Remove all outputs except those in `names`, and the nodes and initializers that are then not needed."""
-    kept = [each for each in graph.output if each.name in names]
+    kept = [output for output in graph.output if output.name in names]
     del graph.output[:]
     graph.output.extend(kept)
     prune(graph)
@@ -17,9 +17,9 @@ def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
 
 def prune(graph: onnx.Graph) -> None:
     """Remove the nodes and initializers that no output of the graph needs."""
-    needed = ancestors(graph.node, [each.name for each in graph.output])
+    needed = ancestors(graph.node, [output.name for output in graph.output])
     nodes = [node for node in graph.node if needed.intersection(node.output)]
-    initializers = [each for each in graph.initializer if each.name in needed]
+    initializers = [initializer for initializer in graph.initializer if initializer.name in needed]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(initializers)

@@ -42,11 +42,11 @@ def with_weights(alone: bytes, model: bytes) -> bytes:
         GraphError: one of the graphs is not an ONNX graph.
     """
     try:
-        whole = onnx.Model.FromString(alone)
-        whole.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
+        parsed = onnx.Model.FromString(alone)
+        parsed.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
     except DecodeError as error:
         raise GraphError(f"onnxruntime cannot load the graph: {error}") from error
-    return whole.SerializeToString()
+    return parsed.SerializeToString()
 
 
 def new_session(
@@ -125,19 +125,19 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
         ("output", session.get_outputs(), outputs),
     ):
         contract = _signatures(tensors)
-        found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
+        actual = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
             for optional in {
                 VIEWS.name,
                 VALUE.name,
                 APPENDED_VIEWS,
             } - contract.keys():  # the graph may have these outputs, which this session does not use
-                found.pop(optional, None)
-        for name in (*contract, *found):
-            if found.get(name) != contract.get(name):
+                actual.pop(optional, None)
+        for name in (*contract, *actual):
+            if actual.get(name) != contract.get(name):
                 raise GraphError(
                     f"the {kind} {name!r} must be {contract.get(name, 'absent')} by the graph contract, "
-                    f"got {found.get(name, 'none')}"
+                    f"got {actual.get(name, 'none')}"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):

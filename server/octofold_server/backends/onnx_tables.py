@@ -131,7 +131,7 @@ def _lookup(gather: onnx.Node) -> list[onnx.Node]:
 
 def _packed_tables(graph: onnx.Graph) -> _Packed | None:
     """Return the packed tables of a graph; None if it has none, or if their sizes contradict each other."""
-    kept = {each.name: each.raw_data for each in graph.initializer if each.name in _PACKED}
+    kept = {packed.name: packed.raw_data for packed in graph.initializer if packed.name in _PACKED}
     if len(kept) < len(_PACKED) or len(kept["codebook"]) % 4:
         return None
     arrays = [np.frombuffer(kept[name], np.uint8) for name in _PACKED]

@@ -42,11 +42,11 @@ def network_lanes(
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
-    without = _without_value(model)
-    if without is None:
+    reduced = _without_value(model)
+    if reduced is None:
         return onnx_lanes(model, layout, tensors, moves, shared)
-    whole = new_session(model, layout, tensors)
-    return [ValueBackend(lane, whole) for lane in onnx_lanes(without, layout, tensors, moves, shared)]
+    full = new_session(model, layout, tensors)
+    return [ValueBackend(lane, full) for lane in onnx_lanes(reduced, layout, tensors, moves, shared)]
 
 
 def _without_value(model: bytes) -> bytes | None:
@@ -64,15 +64,15 @@ def _without_value(model: bytes) -> bytes | None:
 class ValueBackend:
     """A lane of a model with a value head, with a session for values that all its lanes share."""
 
-    def __init__(self, lane: Backend, whole: onnxruntime.InferenceSession) -> None:
+    def __init__(self, lane: Backend, full: onnxruntime.InferenceSession) -> None:
         self._lane = lane
-        self._whole = whole
+        self._full = full
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """Return the answers for boards [N, 16] uint8; onnxruntime may raise any exception."""
         if VALUE.name not in requested.outputs:
             return self._lane.run(boards, requested)
-        move, probabilities, votes, legal, value = self._whole.run(_NAMES, {BOARDS.name: boards})
+        move, probabilities, votes, legal, value = self._full.run(_NAMES, {BOARDS.name: boards})
         return Moves(move, probabilities, votes, legal, value=value)
 
     def warm_up(self) -> None:

@@ -118,10 +118,10 @@ class PlayerBackend:
         """
         try:
             self._search.prepare()
-            found = self._search.find(EXAMPLES, WARM_UP)
+            result = self._search.find(EXAMPLES, WARM_UP)
         except Exception as error:  # a network inside the search may raise any exception
             raise BackendError(first_line(error)) from error
-        for board, move, legal in zip(EXAMPLES, found.moves, legal_moves(EXAMPLES), strict=True):
+        for board, move, legal in zip(EXAMPLES, result.moves, legal_moves(EXAMPLES), strict=True):
             if move != -1 and not (0 <= move < 4 and legal[move]):
                 raise BackendError(f"the player makes the illegal move {move} on the board {board.tolist()}")
 
@@ -136,14 +136,14 @@ class PlayerBackend:
 
         If the batch reaches its time limit, the last boards have no answers.
         """
-        found = self._find(boards, requested)
-        moves, legal = found.moves, None
+        result = self._find(boards, requested)
+        moves, legal = result.moves, None
         boards = boards[: len(moves)]
-        without = moves < 0
-        if LEGAL.name in requested.outputs or without.any():
+        no_move = moves < 0
+        if LEGAL.name in requested.outputs or no_move.any():
             legal = legal_moves(boards)
-            moves = np.where(without & legal.any(axis=1), np.int8(UNFINISHED), moves)
-        return Moves(moves, None, None, legal, found.values, found.depth, found.positions)
+            moves = np.where(no_move & legal.any(axis=1), np.int8(UNFINISHED), moves)
+        return Moves(moves, None, None, legal, result.values, result.depth, result.positions)
 
     def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
         """Search only the boards whose games are not over, so that they get all of the batch's time."""
@@ -154,13 +154,13 @@ class PlayerBackend:
         values = None if self._search.value_unit is None else np.full((count, 4), -np.inf, np.float32)
         depth, positions = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         if len(running):
-            some = self._search.find(boards[running], requested.limits)
-            if len(some.moves) < len(running):
-                count = int(running[len(some.moves)])
-                running = running[: len(some.moves)]
-            moves[running], depth[running], positions[running] = some.moves, some.depth, some.positions
+            found = self._search.find(boards[running], requested.limits)
+            if len(found.moves) < len(running):
+                count = int(running[len(found.moves)])
+                running = running[: len(found.moves)]
+            moves[running], depth[running], positions[running] = found.moves, found.depth, found.positions
             if values is not None:
-                values[running] = some.values
+                values[running] = found.values
         return SearchResult(
             moves[:count], None if values is None else values[:count], depth[:count], positions[:count]
         )

@@ -117,7 +117,7 @@ class Bodies:
         Of the bodies from the address with the most bodies, this ends the one that has been silent for
         longest. It ends none that is younger than `PATIENCE_SECONDS` allows.
         """
-        held = Counter(one.client for one in self._arriving)
+        held = Counter(arrival.client for arrival in self._arriving)
         if not held:
             return None
         greediest, most = held.most_common(1)[0]

@@ -266,7 +266,7 @@ class RestServer:
             )
             self._silent[transport] = None
             if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:
-                self._silent = {one: None for one in self._silent if not one.is_closing()}
+                self._silent = {other: None for other in self._silent if not other.is_closing()}
         except ssl.SSLError as error:
             reason = getattr(error, "verify_message", "") or error.reason or error
             _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})

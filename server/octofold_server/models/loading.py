@@ -83,8 +83,8 @@ class ServedVersion:
     @cached_property
     def provenance(self) -> Mapping[str, str]:
         """The precision and the digest as strings, which some protocols add to answers."""
-        found = {"precision": self.precision, "digest": f"{self.digest:016x}"}
-        return {name: value for name, value in found.items() if value}
+        texts = {"precision": self.precision, "digest": f"{self.digest:016x}"}
+        return {name: value for name, value in texts.items() if value}
 
     @cached_property
     def outputs(self) -> frozenset[str]:

@@ -182,7 +182,8 @@ class Models:
 
     def loading(self) -> list[VersionStatus]:
         """Return all versions that are being loaded and whose cards have been read."""
-        return [each for each in self.index() if each.state is VersionState.LOADING and each.card_text]
+        loading = (status for status in self.index() if status.state is VersionState.LOADING)
+        return [status for status in loading if status.card_text]
 
     def names_with_exponent(self, exponent: int) -> list[str]:
         """Return the names of all models, ready or waiting, that accept a tile with this exponent."""
@@ -212,12 +213,12 @@ class Models:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._set_unloaded(name, False)
             self._players.add(name)
-            found = self._update(name, folders)
+            statuses = self._update(name, folders)
         policy = self._config.versions.of(name)
-        newest = max((version for version in found if policy.allows(version)), default=None)
+        newest = max((version for version in statuses if policy.allows(version)), default=None)
         if newest is None:
             raise ModelError(f"the policy {policy} selects no version of {name!r}")
-        if reason := found[newest].reason:
+        if reason := statuses[newest].reason:
             raise ModelError(f"{name}/{newest}: {reason}")
 
     def reload(self) -> None:
@@ -295,28 +296,28 @@ class Models:
         serving = self._serving(name)
         self._on_change(name, bool(serving))
         ready: dict[int, ServedVersion] = {}
-        found: dict[int, VersionStatus] = {}
+        statuses: dict[int, VersionStatus] = {}
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
             if policy.allows(version) and len(ready) != policy.max_versions:
-                served, found[version] = self._load_or_keep(folder, serving.get(version))
+                served, statuses[version] = self._load_or_keep(folder, serving.get(version))
                 if served is not None:
                     ready[version] = served
             else:
                 why = f"not served: the policy is {policy}"
-                found[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
+                statuses[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
         ready = ready or serving  # an old version is better than none
-        waiting = [version for version, status in found.items() if status.reason == ON_DEMAND]
+        waiting = [version for version, status in statuses.items() if status.reason == ON_DEMAND]
         self._swap(name, ready, newest=max(ready, default=0) > max(waiting, default=0))
         self._drain(served for version, served in serving.items() if ready.get(version) is not served)
         for version, served in ready.items():
-            if version in found:
-                found[version] = _ready(served, found[version].reason)
+            if version in statuses:
+                statuses[version] = _ready(served, statuses[version].reason)
             else:
-                found[version] = _ready(served, FOLDER_GONE)
+                statuses[version] = _ready(served, FOLDER_GONE)
                 _log.warning("%s/%d: %s", name, version, FOLDER_GONE)
-        self._index.replace(name, found)
-        return found
+        self._index.replace(name, statuses)
+        return statuses
 
     def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None

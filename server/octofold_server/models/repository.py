@@ -108,9 +108,9 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
         card = parse_card(text)
     except CardError as error:
         raise ModelError(str(error)) from error
-    for field, found, wanted in (("name", card.name, folder.name), ("version", card.version, folder.version)):
-        if found != wanted:
-            raise ModelError(f"{CARD_FILE}: {field} must be {wanted!r}, as in the path, got {found!r}")
+    for field, value, wanted in (("name", card.name, folder.name), ("version", card.version, folder.version)):
+        if value != wanted:
+            raise ModelError(f"{CARD_FILE}: {field} must be {wanted!r}, as in the path, got {value!r}")
     return card, text
 
 
@@ -154,13 +154,13 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
         raise ModelError(f"cannot read the model repository {repository}: {error.strerror}{hint}") from error
     for folder in folders:
         try:
-            found = _versions_in(folder)
+            versions_of_model = _versions_in(folder)
         except OSError as error:
             ignored[folder] = error.strerror or str(error)
             continue
         # The name becomes part of replies and metrics, which are UTF-8. A name on disk may not be UTF-8.
-        if not found or MODEL_NAME.fullmatch(folder.name):
-            versions += found
+        if not versions_of_model or MODEL_NAME.fullmatch(folder.name):
+            versions += versions_of_model
         else:
             ignored[folder] = f"{folder.name!r} is not a valid model name"
     return versions, ignored

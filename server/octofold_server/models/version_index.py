@@ -62,14 +62,14 @@ class VersionIndex:
         with self._lock:
             self._statuses[status.name, status.version] = status
 
-    def replace(self, name: str, found: Mapping[int, VersionStatus]) -> None:
-        """Replace the statuses of all versions of one model; versions that are not in `found` are removed."""
+    def replace(self, name: str, statuses: Mapping[int, VersionStatus]) -> None:
+        """Replace the statuses of all versions of a model; remove versions that are not in `statuses`."""
         with self._lock:
             for key in [key for key in self._statuses if key[0] == name]:
                 del self._statuses[key]
-                if key[1] not in found:
+                if key[1] not in statuses:
                     self._forget(key)
-            self._statuses |= {(name, version): status for version, status in found.items()}
+            self._statuses |= {(name, version): status for version, status in statuses.items()}
 
     def mark_unloaded(self, name: str) -> None:
         """Mark all versions of a model as unloaded by request; failed versions keep their status."""

@@ -97,7 +97,7 @@ class Health:
         with self._lock:
             if len(self._watches) >= MAX_WATCHES:
                 raise QueueFull(f"{MAX_WATCHES} health watches are open, the maximum", WATCH_RETRY_SECONDS)
-            on_connection = [each.connection for each in self._watches].count(watch.connection)
+            on_connection = [other.connection for other in self._watches].count(watch.connection)
             if watch.connection != NAMELESS and on_connection >= MAX_WATCHES_PER_CONNECTION:
                 raise QueueFull(
                     f"{MAX_WATCHES_PER_CONNECTION} health watches are open on this connection, the maximum",

@@ -113,10 +113,10 @@ def listeners_on(
         StartupError: the server cannot listen on an address of this machine, or on no address at all.
     """
     try:
-        found = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        found = []  # `listener_on` then raises an error that gives the reason
-    first, *others = list(dict.fromkeys(place[0] for *_, place in found)) or [host]
+        addresses = []  # `listener_on` then raises an error that gives the reason
+    first, *others = list(dict.fromkeys(place[0] for *_, place in addresses)) or [host]
     listeners = [listener_on(first if others else host, port, shared=shared)]
     for address in others:
         try:
@@ -147,7 +147,7 @@ def hold_port(host: str, port: int) -> Iterator[int]:
 def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
     address = address_of(host, port)
     try:
-        family, kind, protocol, _, found = socket.getaddrinfo(
+        family, kind, protocol, _, socket_address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         try:
@@ -160,7 +160,7 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listener.bind(found)
+            listener.bind(socket_address)
         except OSError:
             listener.close()
             raise

@@ -79,14 +79,14 @@ class PageFiles:
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
-    found = []
+    contents = []
     for entry in folder.iterdir():
         suffix = entry.name[entry.name.rfind(".") :]
         if entry.is_dir():
-            found += _read(entry, f"{prefix}{entry.name}/")
+            contents += _read(entry, f"{prefix}{entry.name}/")
         elif suffix in CONTENT_TYPES:
-            found.append((prefix + entry.name, _file(entry.read_bytes(), CONTENT_TYPES[suffix])))
-    return found
+            contents.append((prefix + entry.name, _file(entry.read_bytes(), CONTENT_TYPES[suffix])))
+    return contents
 
 
 def _file(content: bytes, content_type: str) -> File:

@@ -151,7 +151,7 @@ class Results:
         newest = heapq.nlargest(MAX_RESULTS, _find_results(self._folder, self._max_folders))
         self._tallies = {name: self._tallies.get(name, Tally()) for _, name in newest}
         described = (self._described(name, max(0.0, now - changed)) for changed, name in newest)
-        return [each for each in described if each is not None]
+        return [result for result in described if result is not None]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
         """Read a file of a result from byte `start`.
@@ -170,8 +170,8 @@ class Results:
         if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None
         if file == STATE:
-            found = self._described(result, 0.0)
-            return None if found is None else Piece(msgspec.json.encode(found)[start:], 0.0)
+            described = self._described(result, 0.0)
+            return None if described is None else Piece(msgspec.json.encode(described)[start:], 0.0)
         return _read(self._folder, f"{result}/{file}", start, MAX_BYTES) or Piece(b"", 0.0)
 
     def _described(self, name: str, age: float) -> dict[str, Any] | None:
@@ -210,8 +210,8 @@ class Results:
         assert self._folder is not None
         head = _read(self._folder, file, 0, MAX_CONDITIONS_BYTES)
         text = head.content.decode(errors="replace") if head else ""
-        _, found, rest = text.partition('\n  "without_luck": ')
-        if not found or f'\n  "games": {games},' not in text:
+        _, separator, rest = text.partition('\n  "without_luck": ')
+        if not separator or f'\n  "games": {games},' not in text:
             return None
         try:
             adjusted = msgspec.convert(json.JSONDecoder().raw_decode(rest)[0], WithoutLuck | None)

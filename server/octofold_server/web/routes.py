@@ -50,7 +50,7 @@ DIGITS = "0123456789abcdefgh"
 def routes(config: Config, admission: Admission) -> list[Route]:
     """Return the routes of the page, or only `/move` if the page is disabled."""
     answers = _Answers(config, admission)
-    found = [Route("GET", "/move", answers.move)]
+    page_routes = [Route("GET", "/move", answers.move)]
     if config.page:
         files = PageFiles()
 
@@ -60,7 +60,7 @@ def routes(config: Config, admission: Admission) -> list[Route]:
         async def file(request: web.Request) -> web.Response:
             return files.reply(request.match_info["name"], request)
 
-        found += [
+        page_routes += [
             Route("GET", "/", index, Right.NOTHING),
             Route("GET", "/page/about", answers.about),
             Route("GET", "/page/views", answers.views),
@@ -68,7 +68,7 @@ def routes(config: Config, admission: Admission) -> list[Route]:
             Route("GET", "/page/results/{result:.+}/{file}", answers.result),
             Route("GET", "/page/{name:.+}", file, Right.NOTHING),
         ]
-    return found
+    return page_routes
 
 
 class _Answers:
@@ -85,15 +85,15 @@ class _Answers:
             raise Unavailable(self._admission.refusal)
         models = self._admission.models
         newest = {served.name: served for served in models.served()}  # sorted, so the newest comes last
-        found = [
+        descriptions = [
             _described(served.card, served.precision, is_default=newest.get(models.default) is served)
             for served in models.served()
         ]
         for status in [*models.waiting(), *models.loading()]:
             is_loading = status.state is VersionState.LOADING
             seconds = time.monotonic() - status.since if is_loading else None
-            found.append(_described(parse_card(status.card_text), "", loading_seconds=seconds))
-        return _json({"version": installed_version("octofold"), "models": found})
+            descriptions.append(_described(parse_card(status.card_text), "", loading_seconds=seconds))
+        return _json({"version": installed_version("octofold"), "models": descriptions})
 
     async def move(self, request: web.Request) -> web.Response:
         with_value = request.query.get("with_value") == "true"

@@ -70,7 +70,7 @@ class Views:
             return "a player has no views"
         folder = self._repository / served.name / served.version
         try:
-            size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
+            size = sum((folder / listed.file).stat().st_size for listed in (graph, *graph.tensors.values()))
         except OSError:
             return "its files cannot be read"
         return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
