@@ -72,7 +72,7 @@ class Judge:
 
 
 def local_judge(spec: str) -> Judge:
-    """Make a judge of the local player of a spec.
+    """Make a judge from the local player that a spec names.
 
     Raises:
         UsageError: the player is unknown, or it does not value moves.
@@ -93,7 +93,7 @@ def local_judge(spec: str) -> Judge:
 
 
 def served_judge(client: Client, selected: ServedModel) -> Judge:
-    """Make a judge of a served model version.
+    """Make a judge from a served model version.
 
     Raises:
         UsageError: the version is a player that does not value moves.
@@ -168,7 +168,7 @@ class Adviser:
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
-    """Make an adviser of a served model version."""
+    """Make an adviser from a served model version."""
 
     def advise(board: NDArray[np.uint8]) -> Advice:
         answer = client.next_move(board, model=served.model, version=served.version.version)
@@ -184,7 +184,7 @@ def served_adviser(client: Client, served: ServedModel) -> Adviser:
 
 
 def local_adviser(spec: str) -> Adviser:
-    """Make an adviser of the local player of a spec.
+    """Make an adviser from the local player that a spec names.
 
     Raises:
         EvaluationError: the player is unknown.

@@ -168,8 +168,8 @@ class Bets:
     """The scores of two players on which bets are made, in the order of the games' indices."""
 
     first: NDArray[np.float64]
-    """`[N]`: the first player's scores, up to the cap, and adjusted for luck if it is given. Element `i` of
-    both arrays is the same game if both played the same games."""
+    """`[N]`: the first player's scores, up to the cap, and luck-adjusted if luck is given. Element `i` of
+    both arrays is the same game if both players played the same games."""
     second: NDArray[np.float64]
     most_first: NDArray[np.float64]
     """`[N]`: the largest score that the first player can have in each game."""
