@@ -76,7 +76,7 @@ def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figur
 
 
 def measured(target: str, service: Service, load: Load, seconds: float) -> Counts:
-    """Return the counts of one load after a ramp, over `seconds` or more until each caller has an answer.
+    """Return the counts of one load after a ramp, over at least `seconds`, until each caller has an answer.
 
     Half of the cores generate the load, at most eight.
     """

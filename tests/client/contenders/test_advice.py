@@ -1,4 +1,4 @@
-"""Advisers: a player's opinion of a board and of a move on it."""
+"""Advisers give a player's opinion of a board and of a move on it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def policy() -> Policy:
 
 
 def exponents_of(network_input: str, divide_by: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Return the decoder of a network that was trained with such inputs."""
+    """Return a function that decodes exponents from the inputs of a network."""
 
     def exponents(inputs: NDArray[Any]) -> NDArray[Any]:
         numbers = inputs.astype(np.float64) * divide_by

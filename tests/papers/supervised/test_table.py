@@ -72,7 +72,7 @@ def test_eight_views_vote_like_the_exported_graph(architecture: dict[str, Any]) 
 
 
 def _positions() -> list[Episodes]:
-    """Return games after different numbers of moves."""
+    """Return unfinished games after 5, 20, 40 and 60 moves."""
     random, found = np.random.default_rng(1), []
     for moves in (5, 20, 40, 60):
         episodes = Episodes(moves, range(50))

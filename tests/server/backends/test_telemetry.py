@@ -13,7 +13,7 @@ import onnxruntime
 onnxruntime.InferenceSession({model!r}, providers=["CPUExecutionProvider"])
 """
 OFF = ("CI", "ORT_", "PYTEST")
-"""Variables that begin like this may switch telemetry off."""
+"""Prefixes of environment variables that may switch telemetry off."""
 
 
 @pytest.mark.parametrize(

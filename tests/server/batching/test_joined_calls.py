@@ -1,4 +1,4 @@
-"""Joined calls: one board of each of several callers, who end one by one."""
+"""Joined calls: calls with one board of each of several callers, which end one by one."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ BOARD = pb.NextMoveRequest(board=[1] * 16)
 OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 MIB = 2**20
 MANY_CALLS = 1500
-"""Number of waiting calls, some of which gRPC cancels because they are more than a thousand."""
+"""Number of calls. gRPC cancels some of the waiting calls once they are more than a thousand."""
 
 
 def memory_of(server: ServerProcess) -> int:

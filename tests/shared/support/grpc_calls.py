@@ -21,12 +21,12 @@ def health_stub(channel: grpc.Channel) -> HealthCalls:
 
 
 def raw_unary(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-    """Return a method of one message and one reply, such as "grpc.health.v1.Health/Check"."""
+    """Return a callable of a method with one message and reply, such as "grpc.health.v1.Health/Check"."""
     return channel.unary_unary(f"/{method}")
 
 
 def raw_stream(channel: grpc.Channel, method: str) -> grpc.StreamStreamMultiCallable[bytes, bytes]:
-    """Return a method of many messages and many replies."""
+    """Return a callable for a method with a stream of messages and a stream of replies."""
     return channel.stream_stream(f"/{method}")
 
 

@@ -19,12 +19,13 @@ from torch.nn import functional
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """Boards, and the lead of each move over the average legal one, in standard deviations of its board."""
+    """Boards with a lead for each move: by how many standard deviations of the values of the board's legal
+    moves the value of the move exceeds their mean."""
 
     boards: NDArray[np.uint8]
-    "[M, 16]"
+    """Boards `[M, 16]`."""
     leads: NDArray[np.float32]
-    "[M, 4], far below 0 for illegal moves"
+    """Leads `[M, 4]`, far below 0 for illegal moves."""
 
 
 def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
@@ -50,7 +51,8 @@ def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
 def snake_lessons(count: int = 60_000) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return boards `[count, 16]` and moves of a player that keeps its tiles in a snake from the top left.
 
-    The player looks one tile ahead: the value of a move is the mean of the best snakes after some new tiles.
+    The player looks one tile ahead: the value of a move is the mean over four random tiles of how well the
+    board fits the snake after the best next move.
     """
     snake = np.array([15, 14, 13, 12, 8, 9, 10, 11, 7, 6, 5, 4, 0, 1, 2, 3])
     weights, random = 2.0**snake, np.random.default_rng(1)

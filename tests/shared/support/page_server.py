@@ -30,7 +30,7 @@ SHORT_GAME = "159"
 
 
 class Visitor(Protocol):
-    """Visit the page."""
+    """A function that visits the page."""
 
     def __call__(
         self, path: str = ..., *, token: str | None = ..., **options: Any

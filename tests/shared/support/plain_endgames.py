@@ -26,7 +26,7 @@ class _Layer:
 
 
 def exact_chances(formation: Formation, largest: int, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return the chance of each move `[N, 4]` on boards `[N, 16]` if the best moves follow; 0 if it fails.
+    """Return the chance of success of each move `[N, 4]` on boards `[N, 16]` if the best moves follow it.
 
     The chances of all later boards are computed first, from the largest sum of tiles down.
     """

@@ -79,6 +79,6 @@ def write_version(
 
 
 def expected_moves(boards: NDArray[np.uint8], table: bytes = TABLE) -> NDArray[np.int64]:
-    """Return the answer of the fake player."""
+    """Return the moves that the fake player makes on boards `[N, 16]`."""
     worth = np.where(legal_moves(boards), np.frombuffer(table, np.uint8).astype(int), -1)
     return np.where(worth.max(axis=1) >= 0, worth.argmax(axis=1), -1)
