@@ -134,7 +134,6 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     """Choose the settings for a network that Octofold did not train.
 
     The spread of its scores is measured. Games choose the views unless flags set them.
-
     """
     description, boards = source.description, _spread_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)
@@ -362,7 +361,6 @@ def check_float32(
 
     Raises:
         GateError: a check failed.
-
     """
     source = plan.source
     checked = parity_boards(boards.measured, source.description.largest_exponent)

@@ -72,7 +72,6 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
 
     Returns:
         The share of boards of the batch on which graph and network play the same move.
-
     """
     equal = 0.0
     for batch, count in ((1, SINGLE_BOARDS), (len(reference.boards), len(reference.boards))):
@@ -152,7 +151,6 @@ def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: ND
     """Check that the graph plays a move whose value is at most `TIE` below the value of the best move.
 
     `action_values` `[N, 4]` are the values of the moves according to the trained network.
-
     """
     moves = graph.next_moves(boards)
     behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]

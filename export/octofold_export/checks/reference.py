@@ -169,7 +169,6 @@ def network_evaluation(network: Network, description: Description, output: str |
     """Make a function that encodes views as `description` says, runs `network` and returns one output.
 
     The output is the one in `description`, unless `output` names another.
-
     """
     reads, output = description.reads, output or description.answers.output
 

@@ -67,7 +67,6 @@ def choose_views(
         The chosen setting, and the scores of the other settings, or None if too few moves were made to
         compare scores.
 
-
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
     """
@@ -108,7 +107,6 @@ def play_match(
 
     Returns:
         The scores, and the number of moves made when `is_late` stopped the games, or None if all games ended.
-
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.

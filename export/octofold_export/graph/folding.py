@@ -106,7 +106,6 @@ def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, r
     `scores` are the masked scores `[N, V, 4]`, `merged` is their combination, and `legal` is `[N, 4]`. Rule
     `vote` plays the move with the most votes, and breaks ties by the merged score. Rule `mean` plays the move
     with the largest merged score.
-
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)

@@ -35,7 +35,6 @@ class Spread(NamedTuple):
 
     It differs between networks by orders of magnitude: some give game points, others points divided by
     thousands.
-
     """
 
     temperature: float

@@ -113,7 +113,6 @@ def _join(
 
     Returns:
         The features, and the indices `[V, places]` of the features of each view.
-
     """
     parts, places, before = [], [], 0
     for pattern in patterns:

@@ -28,7 +28,6 @@ class FullTablesEvaluator:
     `stages` are the S - 1 exponents that begin the later stages, as in
         `octofold_players.ntuple.network.NTupleNetwork`.
 
-
     """
 
     tuples: Sequence[Sequence[int]]

@@ -189,7 +189,6 @@ def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.f
 
     `left` and `right` are `[N, places, inputs]`. Taps that a cell does not have count as zero.
 
-
     """
     channels = left.shape[2]
     size = channels * max(region.end_tap for region in regions)
