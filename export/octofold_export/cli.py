@@ -124,13 +124,8 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         if getattr(flags, name) and getattr(flags, needed) is None:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
     if flags.record_strength is not None:
-        _refuse(parser, flags, _EXPORT_FLAGS, "applies only to an export; --record-strength exports nothing")
-        _refuse(
-            parser,
-            flags,
-            _NEW_VERSION_FLAGS,
-            "applies only to a new version; --record-strength publishes none",
-        )
+        unused = (*_EXPORT_FLAGS, *_NEW_VERSION_FLAGS)
+        _refuse(parser, flags, unused, "applies only to an export; --record-strength exports nothing")
     if flags.extend:
         _refuse(parser, flags, _NEW_VERSION_FLAGS, "applies only to a new version; --extend publishes none")
     if flags.player is not None:

@@ -31,7 +31,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
             "must be a list of fp32 and optionally",
         ),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
-        ([*RECORD, "--accept"], "--accept applies only to a new version; --record-strength publishes none"),
+        ([*RECORD, "--accept"], "--accept applies only to an export; --record-strength exports nothing"),
         ([*EXTEND, "--rule", "mean"], "--rule applies only to a new version; --extend publishes none"),
         (
             ["--player", "a", "--name", "b", "--boards", "c"],
