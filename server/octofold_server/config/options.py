@@ -97,8 +97,8 @@ class Config:
     )
     watch: Seconds = option(
         0.0,
-        "interval between checks of the model repository, whose changes are then loaded; 0 disables the "
-        "checks, so that changes are loaded only on SIGHUP or by a request to load a model",
+        "time between checks of the model repository for changes, which are then loaded; 0 disables the "
+        "checks: changes are then loaded only on SIGHUP or by a request to load a model",
     )
     default_model: Name = option(
         "",
@@ -121,9 +121,9 @@ class Config:
     )
     lanes: int = option(
         0,
-        "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses, for a "
-        "network on a CPU, the number of cores divided by --threads and --processes, but at least 1; for a "
-        "network on a GPU 1, and for a player 2",
+        "number of lanes of a model in each process; a lane runs one batch at a time; 0 chooses 1 for a "
+        "network on a GPU, 2 for a player, and for a network on a CPU the number of cores divided by "
+        "--threads and --processes, but at least 1",
         0,
         1024,
     )
@@ -183,8 +183,8 @@ class Config:
     )
     tls_certificate: File | None = option(
         None,
-        "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
-        "they change",
+        "certificate chain of the server (PEM); enables TLS. The server reads the files of all TLS options "
+        "again when they change",
         heading="Security",
     )
     tls_key: File | None = option(None, "private key of the certificate (PEM, not encrypted)")
@@ -193,8 +193,8 @@ class Config:
     )
     tokens: File | None = option(
         None,
-        "file of bearer tokens, one per line; every call except health checks then needs a token. The file "
-        "is read again when it changes",
+        "file of bearer tokens, one per line; every call except health checks then needs a token. The "
+        "server reads the file again when it changes",
     )
     admin_tokens: File | None = option(
         None,
