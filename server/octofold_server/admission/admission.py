@@ -44,11 +44,11 @@ QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
 SPARE_IDLE_SECONDS = 30.0
-"""When the maximum number of streams is open, a new stream ends one that is idle for longer than this."""
+"""Minimum idle seconds of a stream that is ended for a new one, when the maximum number is open."""
 
 NAMELESS = "unix:"
-"""gRPC's name for every connection to a Unix socket. Streams of the native transport use these
-connections."""
+"""gRPC's name for every connection to a Unix socket, which thus does not identify a client. Streams of the
+native transport arrive on these connections."""
 
 FEW_CELLS = 128
 """Number of bytes up to which Python finds the largest byte faster than numpy."""
@@ -61,18 +61,19 @@ _log = logging.getLogger(__name__)
 Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
-"""Makes an open stream stop reading messages; the messages that it has read are still answered."""
+"""A callback that makes an open stream stop reading messages. The messages that it has read are still
+answered."""
 
 EndIfIdle = Callable[[float], None]
-"""Ends an open stream that is idle for at least this many seconds."""
+"""A callback that ends an open stream if it has been idle for at least this many seconds."""
 
 WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
-"""Takes finished calls; must return soon."""
+"""A callback that takes finished calls. It must return soon."""
 
 
 @dataclass(frozen=True)
 class AdmissionLimits:
-    """Limits for the load at one time."""
+    """The limits for the load of a server."""
 
     boards: int = 65_536  # of one call
     search_seconds: float = LONGEST_SEARCH_US / 1e6  # for each board
@@ -90,21 +91,21 @@ class AcceptedCall(Call):
     """The admission that made the call."""
     request: Request
     served: ServedVersion
-    """The model version that answers it."""
+    """The model version that answers the call."""
     when_answered: WhenAnswered | None
     """Called when the call has ended."""
     context: Any
     """Data for `when_answered`."""
     headers: Headers
-    """As in `Admission.accept`."""
+    """Metadata or headers of the call, which may name the caller's trace."""
     has_slot: bool
-    """Whether it counts as a call in progress until it ends."""
+    """Whether the call counts as one in progress until it ends."""
 
     def cancel(self, caller: object = None) -> None:
         """Cancel the call, because the caller has left; no effect on a finished call.
 
         Args:
-            caller: the caller that has left, if it is a joined call.
+            caller: the caller that has left a joined call; None for other calls.
         """
         self.served.batcher.cancel(self, caller)
 
@@ -122,11 +123,12 @@ class AcceptedCall(Call):
     def have_ended(calls: Sequence[AcceptedCall]) -> None:
         """Release the slots, count the failures, and call each `when_answered` with its calls.
 
-        The batcher has counted the answered calls already. It does not know the status codes of failures.
+        The batcher has already counted the answered calls. It cannot count failures, because it does not know
+        their status codes.
         """
         try:
             calls[0].admission.count_ends(calls)
-        except Exception:  # the lane that answered them must go on
+        except Exception:  # no error may end the lane that answered the calls
             _log.exception("unexpected error after the end of a call")
         for when_answered, together in groupby(calls, _when_answered):
             if when_answered is not None:
@@ -182,7 +184,7 @@ class Admission:
 
     @property
     def ready(self) -> bool:
-        """Whether new clients are welcome, and a model and the transport work."""
+        """Whether new clients are welcome, a model is ready, and the transport works."""
         return self.wants_clients and bool(self.models.ready) and self.is_alive()
 
     def open(self) -> None:
@@ -206,12 +208,12 @@ class Admission:
     def drain(self, limit_seconds: float) -> None:
         """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
 
-        A call that arrives while gRPC stops ends with CANCELLED instead of UNAVAILABLE. The wait for a quiet
-        moment lets these callers receive UNAVAILABLE first.
+        A call that arrives while gRPC stops would end with CANCELLED. Therefore this also waits for a moment
+        without new calls, and refuses the calls until then with UNAVAILABLE.
 
         Args:
-            limit_seconds: time limit for accepted calls. The wait for a quiet moment takes up to a second
-                more.
+            limit_seconds: time limit for accepted calls. The wait for a moment without new calls takes up to
+                a second more.
         """
         with self._lock:
             self._ended.wait_for(lambda: not self._calls and not self._streams, limit_seconds)
@@ -225,9 +227,9 @@ class Admission:
         """Count an open stream; return a token for `close_stream`.
 
         Args:
-            connection: name of the connection.
+            connection: name of the client's connection.
             stop_reading: called when the server starts to refuse messages.
-            end_if_idle: called when others need the room.
+            end_if_idle: called regularly, and when a new stream needs the room.
 
         Raises:
             Unavailable: no calls are admitted.
@@ -277,14 +279,14 @@ class Admission:
         *,
         context: Any = None,
     ) -> AcceptedCall:
-        """Submit the boards of a request to its model: a message of a stream, or a call in a `call_slot`.
+        """Submit the boards of a request: a message of a stream, or a call in a `call_slot`.
 
         Args:
             request: the request, as in `accept`.
             when_answered: called with the call when it is done.
-            deadline: a time of `time.monotonic`.
+            deadline: the deadline of the call, a time of `time.monotonic`.
             headers: metadata or headers of the call.
-            context: kept with the call.
+            context: data for `when_answered`.
 
         Raises:
             Unavailable, UnknownModel, InvalidRequest, BoardError: as in `accept`.
@@ -293,7 +295,7 @@ class Admission:
         call = self.accept(request, when_answered, deadline, headers, context=context)
         if refused := self._queue([call]):
             call.served.statistics.record_failure(code_name(refused[0][1]))
-            raise refused.pop()[1]  # see `count`
+            raise refused.pop()[1]  # popped for the reason that `count` gives
         return call
 
     def accept(
@@ -310,11 +312,12 @@ class Admission:
 
         Args:
             request: the request; its timeout applies in addition to `deadline`.
-            when_answered: called with all calls that have this callback and ended together; must return soon.
-            deadline: a time of `time.monotonic`.
+            when_answered: called with the calls that share this callback and ended together; must return
+                soon.
+            deadline: the deadline of the call, a time of `time.monotonic`.
             headers: metadata or headers of the call, which may name the caller's trace.
-            context: kept with the call for `when_answered`.
-            takes_slot: whether this is a separate call, which counts as one in progress until it ends.
+            context: data for `when_answered`.
+            takes_slot: whether the call counts as one in progress until it ends.
 
         Raises:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
@@ -360,7 +363,7 @@ class Admission:
         callers: list[Any],
         deadlines: Sequence[float],
     ) -> AcceptedCall | None:
-        """Check a request with one board of each of several calls, and return one call for `queue`.
+        """Check a request with one board from each of several calls, and return a joined call for `queue`.
 
         Each caller counts as a call in progress.
 
@@ -371,7 +374,8 @@ class Admission:
             deadlines: the deadlines of the calls, times of `time.monotonic`.
 
         Returns:
-            None if `accept` must check the calls one by one: some may be refused, or answered by a search.
+            The joined call; None if `accept` must check the calls one by one, because they may be refused,
+            traced, or answered by a search.
         """
         if self.tracing is not None:
             return None
@@ -415,7 +419,7 @@ class Admission:
             for call, error in served.batcher.submit_all(together):
                 assert isinstance(call, AcceptedCall)
                 try:
-                    # Another version may have taken over since the lookup.
+                    # Another version may have replaced this one since the lookup.
                     if (
                         isinstance(error, Unavailable)
                         and (newer := self._served(call.request)) is not served
@@ -445,10 +449,10 @@ class Admission:
         if boards.dtype != np.uint8 or largest > served.largest_exponent:
             boards = self._known_boards(boards, served)
         if len(boards) > self.limits.boards:
-            raise InvalidRequest(f"a call may have {self.limits.boards} boards, got {len(boards)}")
+            raise InvalidRequest(f"a call may have at most {self.limits.boards} boards, got {len(boards)}")
         if self.limits.search_seconds < request.search_seconds < math.inf:
             raise InvalidRequest(
-                f"a call may ask for {self.limits.search_seconds:g} s of search for each board, "
+                f"a call may ask for at most {self.limits.search_seconds:g} s of search for each board, "
                 f"got {request.search_seconds:g} s"
             )
         outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
@@ -488,7 +492,7 @@ class Admission:
                 self.tracing.record(call, served.name, served.version, headers)
 
     def count(self, error: Error) -> Error:
-        """Count an error of a call that belongs to no model, and return it, so that the caller can raise it.
+        """Count an error of a call that has no model, and return the error, so that the caller can raise it.
 
         Write `raise admission.count(Error(...))` and do not keep the error in a variable. The traceback of
         an error refers to the variables of the function that raised it. If the error is one of them, this is

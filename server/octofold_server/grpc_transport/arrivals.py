@@ -1,16 +1,16 @@
-"""Decides which unary calls to read, to delay and to end until their messages have arrived.
+"""Decides which unary calls are read, wait or end while their messages have not arrived.
 
-gRPC buffers a message until its sender finishes it, and each pending read reserves memory for the largest
+gRPC buffers a message until its sender finishes it, so each pending read may take the memory of the largest
 allowed message. Therefore the server reads only a limited number of calls at a time. The other calls take a
 few kilobytes each and wait in a queue.
 
-A call that is read for a long time gives its place to a connection with fewer reads, and its own connection
-counts as slow for a while. Connections that are not slow are read first: they take the place of a slow one
-without waiting for its time limit. Among equals, the connection with the fewest reads is next, then the
-one that has waited longest. As a result, clients that begin messages and never finish them wait for each
+A call that has been read for `PATIENCE_SECONDS` is ended if a connection with fewer reads waits. Its
+connection then counts as slow for `SLOW_SECONDS`. Connections that are not slow are read first; for them, the
+read of a slow connection is ended at once. Among equals, the connection with the fewest reads is next, then
+the one that has waited longest. As a result, clients that begin messages and never finish them wait for each
 other, and delay another client at most once.
 
-Everything here but `take` runs on the thread that serves calls, and needs no lock.
+All methods except `take` run on the thread that serves calls, so they need no lock.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from octofold_server.grpc_transport.interface import Rpc, nothing
 from octofold_server.grpc_transport.unary import Arrived, Take, fail
 
 PATIENCE_SECONDS = 1.0
-"""A call that has been read for this long makes room when other connections wait."""
+"""Seconds after which a call that is being read may be ended, if other connections wait."""
 
 SLOW_SECONDS = 60.0
-"""Time for which a connection counts as slow."""
+"""Seconds for which a connection counts as slow."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Method:
     name: str
     take: Take
     most_bytes: int | None
-    """Limit for a message; None applies only the limit of gRPC."""
+    """Maximum bytes of a message; None if only gRPC's limit applies."""
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +60,7 @@ class _Pending:
     client: str
     """The name of its connection."""
     since: float = field(default_factory=time.monotonic)
-    """The time when its read began, or its wait if it is not being read."""
+    """Time when the call began to be read or, before that, to wait."""
 
 
 class Arrivals:
@@ -68,10 +68,10 @@ class Arrivals:
 
     Args:
         at_once: maximum number of calls that are read at the same time; each may buffer a whole message.
-        waiting: maximum number of calls that wait for their turn.
+        waiting: maximum number of calls that wait to be read.
         seconds: time limit for a message to arrive.
         budget: the budget for the bytes of all messages in progress.
-        refusals: counts the calls that end here.
+        refusals: counts the calls that are ended here.
         patience_seconds: replaces `PATIENCE_SECONDS`.
     """
 
@@ -90,13 +90,13 @@ class Arrivals:
         self._budget = budget
         self._refusals = refusals
         self._patience_seconds = patience_seconds
-        self._reads: dict[_Pending, None] = {}  # oldest first
+        self._reads: dict[_Pending, None] = {}  # calls that are being read; oldest first
         self._lines: dict[str, dict[_Pending, None]] = {}  # waiting calls by connection; oldest first
         self._waiting = 0
         self._slow: dict[str, float] = {}  # slow connections, and the times when they stop being slow
 
     def begin(self, method: Method, rpc: Rpc) -> None:
-        """Await the message of a call: read it, queue it or refuse it."""
+        """Begin to read a call, let it wait, or refuse it."""
         call = _Pending(rpc, method, rpc.peer())
         rpc.on_message = partial(self._arrived, call)
         if len(self._reads) < self._at_once:
@@ -110,7 +110,7 @@ class Arrivals:
             method.take(fitting)
 
     def expire(self) -> None:
-        """End the calls whose messages are late, and give the places of long reads to waiting calls."""
+        """End the calls whose messages are late, and end long reads to make room for waiting calls."""
         now = time.monotonic()
         self._slow = {client: until for client, until in self._slow.items() if until > now}
         late = DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
@@ -137,7 +137,9 @@ class Arrivals:
         size = len(message)
         try:
             if method.most_bytes is not None and size > method.most_bytes:
-                raise InvalidRequest(f"{method.name} takes messages of {method.most_bytes} bytes, got {size}")
+                raise InvalidRequest(
+                    f"{method.name} takes messages of at most {method.most_bytes} bytes, got {size}"
+                )
             if size >= ByteBudget.COUNTED_FROM:
                 self._budget.take(size, client := rpc.peer())
                 rpc.on_over = partial(self._budget.give, size, client)
@@ -169,7 +171,7 @@ class Arrivals:
         return True
 
     def _make_room(self, may_go: Callable[[_Pending], bool]) -> bool:
-        """End one read and give its place to a waiting call; return whether a read was ended."""
+        """End a call that is being read, and read a waiting one instead; return whether one was ended."""
         held = self._held()
         least = held[self._next_client(held)]
         ending = [call for call in self._reads if held[call.client] > least and may_go(call)]
@@ -178,7 +180,7 @@ class Arrivals:
         call = max(ending, key=lambda read: (read.client in self._slow, held[read.client]))
         self._slow[call.client] = time.monotonic() + SLOW_SECONDS
         _log.warning(
-            "%d calls are being read, the maximum; one whose message has not arrived ends, to make room for "
+            "%d calls are being read, the maximum; ended one whose message has not arrived, to make room for "
             "others",
             self._at_once,
             extra={"fields": {"client": call.client}},

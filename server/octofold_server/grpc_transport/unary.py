@@ -33,7 +33,7 @@ from octofold_server.admission.request import Request
 from octofold_server.grpc_transport.interface import Metadata, Rpc, nothing
 
 REQUEST_ID_KEY = "x-request-id"
-"""The metadata key for the request id: a caller may send one, and a failed call returns it."""
+"""The metadata key of the request id. A caller may send an id, and a failed call returns one."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -41,10 +41,10 @@ Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
 Take = Callable[[Sequence[Arrived]], None]
-"""Takes calls that arrived together, and ends each of them, now or later, after its replies."""
+"""A callback that takes calls that arrived together. It ends each call, now or later, after its replies."""
 
 TakeOne = Callable[[Rpc, bytes], None]
-"""Takes one call and its only message, as `Take` does."""
+"""A callback that takes one call and its only message, as `Take` does."""
 
 _Decoded = tuple[tuple[Rpc, AnyMessage], Request]
 """A call with its message, and the request in the message."""
@@ -62,7 +62,7 @@ class Codec(Protocol[AnyMessage]):
     kind: type[AnyMessage]
 
     def request(self, message: AnyMessage, /) -> Request:
-        """Read a message.
+        """Return the request in a message.
 
         Raises:
             InvalidRequest: the message is invalid.
@@ -75,7 +75,7 @@ class Codec(Protocol[AnyMessage]):
 
 
 class UnaryCodec(Codec[AnyMessage], Protocol[AnyMessage]):
-    """Also writes the replies of a method with one reply."""
+    """A codec that also writes the replies of a method with one reply per call."""
 
     def replies(self, messages: Sequence[AnyMessage], call: AcceptedCall, /) -> list[bytes]:
         """Make the reply to each caller of an answered call.

@@ -86,10 +86,10 @@ async def test_replies_have_the_queue_time_and_the_inference_time(serve_backend:
         (pb.NextMovesRequest(boards=bytes(33)), "board 2 ends before its cell 1"),
         (pb.NextMovesRequest(boards=bytes(16), priority=7), "priority must be one of .*, got 7"),  # type: ignore[arg-type]
         (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
-        (pb.NextMovesRequest(boards=bytes(16 * 501)), "a call may have 500 boards, got 501"),
+        (pb.NextMovesRequest(boards=bytes(16 * 501)), "a call may have at most 500 boards, got 501"),
         (
             pb.NextMovesRequest(boards=bytes(16), search_time_us=600_000),
-            "a call may ask for 0.5 s of search for each board, got 0.6 s",
+            "a call may ask for at most 0.5 s of search for each board, got 0.6 s",
         ),
     ],
 )
