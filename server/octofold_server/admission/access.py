@@ -42,7 +42,7 @@ _RIGHTS = {
     "/inference.GRPCInferenceService/RepositoryModelLoad": Right.ADMIN,
     "/inference.GRPCInferenceService/RepositoryModelUnload": Right.ADMIN,
 }
-"""The rights that methods of gRPC require, by path. A method that is not listed requires `Right.CALL`."""
+"""The rights that gRPC methods require, by path. A method that is not listed requires `Right.CALL`."""
 
 
 class Access:

@@ -44,7 +44,8 @@ QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
 SPARE_IDLE_SECONDS = 30.0
-"""Minimum idle seconds of a stream that is ended for a new one, when the maximum number is open."""
+"""When the maximum number of streams is open, a new stream ends one that was idle for at least this many
+seconds."""
 
 NAMELESS = "unix:"
 """gRPC's name for every connection to a Unix socket, which thus does not identify a client. Streams of the
@@ -75,12 +76,12 @@ WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
 class AdmissionLimits:
     """The limits for the load of a server."""
 
-    boards: int = 65_536  # of one call
-    search_seconds: float = LONGEST_SEARCH_US / 1e6  # for each board
-    calls: int = 1024  # in progress, not counting streams
+    boards: int = 65_536  # maximum boards of a call
+    search_seconds: float = LONGEST_SEARCH_US / 1e6  # maximum search time per board
+    calls: int = 1024  # maximum calls in progress, without streams
     streams: int = 256
     streams_per_connection: int = 64
-    message_bytes: int = 256 * 2**20  # of all messages in progress
+    message_bytes: int = 256 * 2**20  # maximum bytes of all messages in progress
 
 
 @dataclass(eq=False, repr=False, slots=True, kw_only=True)
@@ -208,8 +209,8 @@ class Admission:
     def drain(self, limit_seconds: float) -> None:
         """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
 
-        A call that arrives while gRPC stops would end with CANCELLED. Therefore this also waits for a moment
-        without new calls, and refuses the calls until then with UNAVAILABLE.
+        A call that arrives while gRPC stops would end with CANCELLED. Therefore this waits until no new calls
+        come; until then, they are refused with UNAVAILABLE.
 
         Args:
             limit_seconds: time limit for accepted calls. The wait for a moment without new calls takes up to
@@ -384,7 +385,7 @@ class Admission:
             if not served.batcher.joins:
                 return None
             boards, outputs = self._checked(request, served)
-        except Exception:  # `accept` reports it to each caller
+        except Exception:  # `accept` then reports the error to each caller
             return None
         with self._lock:
             if self.refusal or self._calls + len(callers) > self.limits.calls:

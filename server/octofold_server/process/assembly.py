@@ -204,8 +204,8 @@ def _options(config: Config) -> list[tuple[str, int]]:
     options = [
         ("grpc.max_receive_message_length", _max_message_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
-        # With this protection, gRPC counts ended calls until they are freed. It would refuse clients that
-        # keep to the limit.
+        # With overload protection, gRPC counts ended calls until they are freed, and would refuse clients
+        # that keep to the limit.
         ("grpc.http.overload_protection", 0),
         # The limit is a little above the number of connections that the watchdog leaves open.
         ("grpc.max_allowed_incoming_connections", max_connections() * 9 // 8),

@@ -346,7 +346,7 @@ def _listen(parts: Parts) -> int:
     try:
         if is_socket(config.host):
             check_socket(config.host)
-        elif config.processes == 1:  # several processes would lose connections to the closed socket
+        elif config.processes == 1:  # other processes on the port would lose connections to it
             listener_on(config.host, config.port).close()
         return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
     except RuntimeError as error:  # gRPC cannot parse the address, or the port was taken meanwhile
