@@ -43,7 +43,7 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
-_READ: dict[Any, tuple[Callable[[str], Any], str]] = {
+_PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "a whole number"),
     int | None: (int, "a whole number"),
     float: (float, "a number"),
@@ -68,7 +68,7 @@ def make_player(spec: str) -> MadePlayer:
     entry = known[kind]
     try:
         player = entry.load()
-        made = player(**_options(kind, player, words))
+        made = player(**_parse_options(kind, player, words))
     except ModuleNotFoundError as error:  # some players import packages only when they are created
         extra = entry.extras[0] if entry.extras else "players"
         raise PlayerMissing(f"the player {kind} needs {error.name}: run {install_command(extra)}") from None
@@ -81,7 +81,7 @@ def make_player(spec: str) -> MadePlayer:
     return MadePlayer(kind, made, distribution.version)
 
 
-def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
+def _parse_options(kind: str, player: Any, words: str) -> dict[str, Any]:
     options = {option.name: option for option in fields(player)}
     types = get_type_hints(player)
     values: dict[str, Any] = {}
@@ -96,12 +96,12 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
             raise SpecError(f"{kind} has no option {name}{_hint(name, options)}")
         if name in values:
             raise SpecError(f"{kind}: {name} is given twice")
-        if types[name] not in _READ:
-            readable = ", ".join(kind.__name__ for kind in _READ if isinstance(kind, type))
+        if types[name] not in _PARSERS:
+            readable = ", ".join(kind.__name__ for kind in _PARSERS if isinstance(kind, type))
             raise SpecError(
                 f"{kind}: {name} has the type {_type_name(types[name])}, but specs only take {readable}"
             )
-        read, what = _READ[types[name]]
+        read, what = _PARSERS[types[name]]
         try:
             values[name] = read(text)
         except ValueError:

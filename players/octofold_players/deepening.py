@@ -141,7 +141,7 @@ class DeepeningSearch(ABC):
     def find_packed(self, boards: NDArray[np.uint64], limits: Limits) -> SearchResult:
         """Find moves for 64-bit boards `[N]`, as `find` does."""
         moves = np.full(len(boards), -1, np.int8)
-        rows = self._no_rows(len(boards))
+        rows = self._empty_rows(len(boards))
         threads = self._threads()
         deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
         turn_end = deadline_in(limits.turn_seconds)
@@ -160,7 +160,7 @@ class DeepeningSearch(ABC):
             )
             part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
             began = time.thread_time()
-            moves[of], done = self._moves(boards[of], part, budget, limits.deeper)
+            moves[of], done = self._find_moves(boards[of], part, budget, limits.deeper)
             if done < end - start:
                 left.append(start + done)
             self._board_seconds += 0.1 * ((time.thread_time() - began) / done - self._board_seconds)
@@ -173,7 +173,7 @@ class DeepeningSearch(ABC):
             moves[done], rows.values[done].astype(np.float32), rows.depths[done], rows.positions[done]
         )
 
-    def _moves(
+    def _find_moves(
         self, boards: NDArray[np.uint64], rows: Rows, budget: Budget, deeper: bool
     ) -> tuple[NDArray[np.int8], int]:
         """Look up moves in the endgame tables. Search all other boards and fill their rows.
@@ -188,7 +188,7 @@ class DeepeningSearch(ABC):
         if len(others) == len(boards):
             done = self._deepen(boards, rows, budget, deeper)
             return best_moves(rows.values), done
-        found = self._no_rows(len(others))
+        found = self._empty_rows(len(others))
         done = self._deepen(boards[others], found, budget, deeper)
         rows.values[others], rows.depths[others], rows.positions[others] = found
         moves[others] = best_moves(found.values)
@@ -196,7 +196,7 @@ class DeepeningSearch(ABC):
 
     def values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the values `[N, 4]` of the moves on 64-bit boards `[N]`, at the depth of the options."""
-        rows, depths = self._no_rows(len(boards)), self.depths(boards)
+        rows, depths = self._empty_rows(len(boards)), self.depths(boards)
 
         def fill(start: int, end: int) -> None:
             of = slice(start, end)
@@ -210,7 +210,7 @@ class DeepeningSearch(ABC):
     def _threads(self) -> int:
         return self._cores or numba_threads()
 
-    def _no_rows(self, count: int) -> Rows:
+    def _empty_rows(self, count: int) -> Rows:
         return Rows(
             np.full((count, 4), -np.inf, self.value_type),
             np.zeros(count, np.uint8),
@@ -252,7 +252,7 @@ class DeepeningSearch(ABC):
         """Search all moves of boards; from `split_depth` on, several threads share the moves of one board."""
         if budget.threads == 1 or depths[0] < self.split_depth:
             return self.search(boards, depths, EVERY_MOVE, rows, budget)
-        split = [self._no_rows(1) for _ in EVERY_MOVE]
+        split = [self._empty_rows(1) for _ in EVERY_MOVE]
         endings = [RUNNING] * len(EVERY_MOVE)
 
         def fill(move: int) -> None:

@@ -220,11 +220,11 @@ def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) ->
         StructureError: the content does not have this structure, or has another version.
     """
     try:
-        found: Any = msgspec.json.decode(content)
+        decoded: Any = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         raise StructureError("not JSON") from None
-    if isinstance(found, dict) and found.get("schema") not in schemas:
+    if isinstance(decoded, dict) and decoded.get("schema") not in schemas:
         raise StructureError(
-            f"schema must be {schemas[-1]} for this version of octofold, got {found.get('schema')}"
+            f"schema must be {schemas[-1]} for this version of octofold, got {decoded.get('schema')}"
         )
-    return structured(found, kind)
+    return structured(decoded, kind)

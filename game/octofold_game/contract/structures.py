@@ -69,18 +69,18 @@ def structured(content: Any, kind: type[_T]) -> _T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise StructureError(_explained(_Part(content, kind, ""), str(error))) from error
+        raise StructureError(_explain(_Part(content, kind, ""), str(error))) from error
     except UnicodeError as error:
         raise StructureError("it contains text that is not Unicode") from error
 
 
-def _explained(part: _Part, reason: str) -> str:
+def _explain(part: _Part, reason: str) -> str:
     """Explain why a part is wrong; `reason` is msgspec's message."""
     for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
         except msgspec.ValidationError as error:
-            return _explained(smaller, str(error))
+            return _explain(smaller, str(error))
     return _in_words(part, reason)
 
 
@@ -131,7 +131,7 @@ def _in_words(part: _Part, reason: str) -> str:
             known, wrong = get_args(kind), content
         names = [str(name) for name in known]
         return f"{is_}, which is none of {', '.join(names)}{did_you_mean(str(wrong), names)}"
-    if wanted := _described(part.kind) if "matching regex" in reason else "":
+    if wanted := _description_of(part.kind) if "matching regex" in reason else "":
         return f"{is_}, not {wanted}"
     if match := _TYPE.fullmatch(reason):
         names = [name for name in match[1].split(" | ") if name != "null"]
@@ -167,7 +167,7 @@ def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
     return {str(each.__struct_config__.tag): each for each in structures}
 
 
-def _described(kind: Any) -> str:
+def _description_of(kind: Any) -> str:
     """Return the description in a type's annotation."""
     metas = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta))
     return next((meta.description for meta in metas if meta.description), "")

@@ -85,7 +85,7 @@ def atomic_write(file: Path, *, durable: bool = False) -> Iterator[Path]:
         partial.replace(file)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        _name(error, file, partial)
+        _add_name(error, file, partial)
         raise
 
 
@@ -102,11 +102,11 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _name(error, path)
+        _add_name(error, path)
         raise
 
 
-def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
+def _add_name(error: BaseException, file: Path, partial: Path | None = None) -> None:
     """Add the name `file` to an error that names no file, or only the temporary file `partial`."""
     nameless = (None, partial, str(partial)) if partial else (None,)
     # Python does not show the text of an OSError that has a file name, but no `errno`.

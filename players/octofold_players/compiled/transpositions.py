@@ -22,7 +22,7 @@ class Transpositions(threading.local):
         self.table = np.zeros(entries, self._kind)
         self._searches = 0  # the number of the last search that used the table
 
-    def number(self, searches: int) -> int:
+    def reserve_numbers(self, searches: int) -> int:
         """Reserve `searches` numbers of searches and return the first. Renews the table if they run out."""
         if self._searches + searches > MOST_SEARCHES:
             self.renew(len(self.table))

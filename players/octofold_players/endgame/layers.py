@@ -127,7 +127,7 @@ def first_positions(shape: Shape, layers: Layers) -> Iterator[tuple[int, int, in
 
 
 @njit(cache=True, nogil=True)
-def numbers_of(board, layers):
+def upper_and_lower(board, layers):
     """Return the upper and the lower number of a board.
 
     If a kept tile has moved or a free tile is too large, the upper number is negative and the lower number is
@@ -143,6 +143,6 @@ def numbers_of(board, layers):
 
 
 @njit(cache=True, nogil=True)
-def place_of(upper, lower, starts, layers):
+def index_of(upper, lower, starts, layers):
     """Return the index of a position in the layer with these `starts`."""
     return starts[upper] + layers.lower_ranks[lower]

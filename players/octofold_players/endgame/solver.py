@@ -24,7 +24,7 @@ from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.compiled.spread import numba_threads, spread_parts
 from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
-from octofold_players.endgame.layers import Layers, first_positions, layers_of, numbers_of, place_of
+from octofold_players.endgame.layers import Layers, first_positions, index_of, layers_of, upper_and_lower
 
 BYTES_A_POSITION = 0.55
 """Bytes of memory that `solve` takes per position, if there are many positions."""
@@ -84,7 +84,7 @@ def _find_layers(shape: Shape, layers: Layers, report: Callable[[float], None]) 
     starts = [layers.starts(layer) for layer in range(3)]
     seen = [np.zeros(each[-1], np.bool_) for each in starts]
     for layer, upper, lower in first_positions(shape, layers):
-        seen[layer][place_of(upper, lower, starts[layer], layers)] = True
+        seen[layer][index_of(upper, lower, starts[layer], layers)] = True
     reached = []
     for layer in range(len(sizes)):
         if seen[0].any():
@@ -159,17 +159,17 @@ def _find_following(layer, shape, layers, starts, seen, afterstates, first, last
             board = layers.kept_tiles | layers.upper_boards[upper] | layers.lower_boards[at]
             for move in range(4):
                 afterstate, _ = slide(board, move)
-                after_upper, after_lower = numbers_of(afterstate, layers)
-                if after_upper < 0 or afterstates[place_of(after_upper, after_lower, starts[0], layers)]:
+                after_upper, after_lower = upper_and_lower(afterstate, layers)
+                if after_upper < 0 or afterstates[index_of(after_upper, after_lower, starts[0], layers)]:
                     continue
                 if afterstate == board or is_goal(afterstate, shape.largest, shape):
                     continue
-                afterstates[place_of(after_upper, after_lower, starts[0], layers)] = True
+                afterstates[index_of(after_upper, after_lower, starts[0], layers)] = True
                 for cell in range(16):
                     if not afterstate >> _U(4 * cell) & _U(0xF):
                         up, low = layers.upper_strides[cell], layers.lower_strides[cell]
-                        seen[1][place_of(after_upper + up, after_lower + low, starts[1], layers)] = True
-                        seen[2][place_of(after_upper + 2 * up, after_lower + 2 * low, starts[2], layers)] = (
+                        seen[1][index_of(after_upper + up, after_lower + low, starts[1], layers)] = True
+                        seen[2][index_of(after_upper + 2 * up, after_lower + 2 * low, starts[2], layers)] = (
                             True
                         )
 
@@ -194,10 +194,10 @@ def _solve_layer(
             best, best_move = np.float32(0), 0
             for move in range(4):
                 afterstate, _ = slide(board, move)
-                after_upper, after_lower = numbers_of(afterstate, layers)
+                after_upper, after_lower = upper_and_lower(afterstate, layers)
                 if afterstate == board or after_upper < 0:
                     continue
-                there = place_of(after_upper, after_lower, starts[0], layers)
+                there = index_of(after_upper, after_lower, starts[0], layers)
                 chance = of_afterstates[there]
                 if chance == _UNKNOWN:
                     chance = _chance(afterstate, after_upper, after_lower, shape, layers, starts, chances)
@@ -222,6 +222,6 @@ def _chance(afterstate, upper, lower, shape, layers, starts, chances):
         if not afterstate >> _U(4 * cell) & _U(0xF):
             empty += 1
             up, low = layers.upper_strides[cell], layers.lower_strides[cell]
-            of_twos += chances[1][place_of(upper + up, lower + low, starts[1], layers)]
-            of_fours += chances[2][place_of(upper + 2 * up, lower + 2 * low, starts[2], layers)]
+            of_twos += chances[1][index_of(upper + up, lower + low, starts[1], layers)]
+            of_fours += chances[2][index_of(upper + 2 * up, lower + 2 * low, starts[2], layers)]
     return np.float32((CHANCE_OF_TWO * of_twos + CHANCE_OF_FOUR * of_fours) / empty)

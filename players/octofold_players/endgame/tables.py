@@ -79,7 +79,7 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
     with _new_folder(folder, formation, largest) as partial:
         np.save(partial / "kept.npy", solved.kept)
         np.save(partial / "moves.npy", moves)
-        _write_description(partial, _Described(formation, largest, count))
+        _write_description(partial, _Description(formation, largest, count))
     return count
 
 
@@ -106,7 +106,7 @@ def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -
     with _new_folder(folder, formation, largest) as partial:
         with lzma.open(partial / _LISTED, "wb") as file:
             write_array(file, np.diff(listed, prepend=_U(0)), version=(1, 0))
-        _write_description(partial, _Described(formation, largest, len(listed)))
+        _write_description(partial, _Description(formation, largest, len(listed)))
     return table_folder(folder, formation, largest)
 
 
@@ -125,7 +125,7 @@ def _new_folder(folder: Path, formation: Formation, largest: int) -> Iterator[Pa
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write_description(folder: Path, described: _Described) -> None:
+def _write_description(folder: Path, described: _Description) -> None:
     formation, largest, moves = described
     description = {"format": _FORMAT, "formation": formation.name, "largest": largest, "moves": moves}
     write_text(folder / _DESCRIPTION, json.dumps(description) + "\n")
@@ -148,10 +148,10 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
     file = table / _DESCRIPTION
     paths = _files_of(file)
     files = {name: mapped(path) for name, path in paths.items()}
-    described = _described(files[f"{table.name}.{_DESCRIPTION}"], file)
+    described = _read_description(files[f"{table.name}.{_DESCRIPTION}"], file)
     if (described.formation, described.largest) != (formation, largest):
         raise TableFileError(f"{file}: describes {described.formation.name}-{1 << described.largest} instead")
-    _table(table.name, described, files, paths)
+    _make_table(table.name, described, files, paths)
     return described.moves
 
 
@@ -176,7 +176,7 @@ def table_files(folder: Path) -> dict[str, Path]:
         TableFileError: there are no tables, or a file is not the description of a table.
     """
     descriptions = [*folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"*.{_DESCRIPTION}")]
-    found = {file: _described(mapped(file), file) for file in descriptions}
+    found = {file: _read_description(mapped(file), file) for file in descriptions}
     if not found:
         raise TableFileError(
             f"{folder}: no endgame tables; use models/perimeter, or make some with octofold-train endgame"
@@ -207,18 +207,19 @@ def read_tables(
         TableFileError: there are no tables, or a file is missing or damaged. The error names the file.
     """
     found = {
-        name: _described(content, paths.get(name, name))
+        name: _read_description(content, paths.get(name, name))
         for name, content in files.items()
         if name.endswith(f".{_DESCRIPTION}")
     }
     if not found:
         raise TableFileError(f"no endgame tables: no file is named TABLE.{_DESCRIPTION}")
     return tuple(
-        _table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths) for name in _in_order(found)
+        _make_table(name.removesuffix(f".{_DESCRIPTION}"), found[name], files, paths)
+        for name in _in_order(found)
     )
 
 
-class _Described(NamedTuple):
+class _Description(NamedTuple):
     """The description of a table in `table.json`."""
 
     formation: Formation
@@ -226,13 +227,13 @@ class _Described(NamedTuple):
     moves: int
 
 
-def _in_order(found: Mapping[_Key, _Described]) -> list[_Key]:
+def _in_order(found: Mapping[_Key, _Description]) -> list[_Key]:
     """Return the key of each formation's table with the largest next tile, in the order of lookup."""
     largest = {found[key].formation.name: key for key in sorted(found, key=lambda key: found[key].largest)}
     return [largest[each.name] for each in FORMATIONS if each.name in largest]
 
 
-def _described(content: NDArray[np.uint8], file: object) -> _Described:
+def _read_description(content: NDArray[np.uint8], file: object) -> _Description:
     try:
         description = json.loads(content[:_LARGEST_DESCRIPTION].tobytes())
         if description["format"] != _FORMAT:
@@ -246,16 +247,16 @@ def _described(content: NDArray[np.uint8], file: object) -> _Described:
             raise ValueError(f"impossible number of positions: {moves:,}")
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not an endgame table ({error})") from error
-    return _Described(formation, largest, moves)
+    return _Description(formation, largest, moves)
 
 
-def _table(
-    table: str, described: _Described, files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object]
+def _make_table(
+    table: str, described: _Description, files: Mapping[str, NDArray[np.uint8]], paths: Mapping[str, object]
 ) -> EndgameTable:
     formation, largest, count = described
     solved = shape(formation, largest)
     if (file := f"{table}.{_LISTED}") in files:
-        listed = _listed(files[file], count, solved.positions, paths.get(file, file))
+        listed = _read_listed(files[file], count, solved.positions, paths.get(file, file))
         return EndgameTable(solved, np.zeros(0, _U), np.zeros(0, _U), np.zeros(0, np.uint8), listed)
     lengths = {"kept": -(-solved.positions // 64), "moves": -(-count // 4)}
     arrays: dict[str, NDArray[Any]] = {}
@@ -272,7 +273,7 @@ def _table(
     return EndgameTable(solved, before=before[:-1], listed=np.zeros(0, _U), **arrays)
 
 
-def _listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
+def _read_listed(content: NDArray[np.uint8], count: int, positions: int, name: object) -> NDArray[np.uint64]:
     """Return 4 * position + move, ascending, from a compressed file, which must list `count` positions."""
     if count > _MOST_LISTED:
         raise TableFileError(f"{name}: must list at most {_MOST_LISTED:,} positions, got {count:,}")

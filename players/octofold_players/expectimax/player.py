@@ -123,7 +123,7 @@ class ExpectimaxSearch(DeepeningSearch):
     ) -> int:
         """Implement `DeepeningSearch.search`."""
         while True:
-            first = _cache.number(4 * len(boards))
+            first = _cache.reserve_numbers(4 * len(boards))
             state = new_state(budget.deadline, budget.stop, budget.turn_end)
             state["grows"] = len(_cache.table) < _MOST_ENTRIES
             search_boards(boards, depths, moves, self._cutoff, self._lines, _cache.table, first, *rows, state)

@@ -134,14 +134,14 @@ class CompactTables:
             places = card.compact_tables
             if places is None:
                 raise ValueError("it has no compact tables")
-            tuples, stages = _checked(card.architecture["tuples"], card.architecture["stages"])
+            tuples, stages = _check_architecture(card.architecture["tuples"], card.architecture["stages"])
             if places.format != FORMAT:
                 raise ValueError(f"format must be {FORMAT}, got {places.format}")
             if hashlib.sha256(model.data).hexdigest() != card.precisions["fp32"].sha256.lower():
                 raise TableFileError(f"{model_name}: damaged; its SHA-256 is not the one in {card_name}")
             arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
             tables = cls(tuples, **arrays, stages=stages)
-            _check(tables)
+            _check_sizes(tables)
         except CardError as error:
             raise TableFileError(f"{card_name}: {error}") from error
         except TableFileError:
@@ -161,7 +161,9 @@ def is_compact(folder: Path) -> bool:
     return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
 
 
-def _checked(card_tuples: Any, card_stages: Any) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+def _check_architecture(
+    card_tuples: Any, card_stages: Any
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
     """Check the tuples and the stages of a card, and return them."""
     tuples, stages = tuple(tuple(cells) for cells in card_tuples), tuple(card_stages)
     check_tuples(tuples)
@@ -182,7 +184,7 @@ def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
     return np.frombuffer(model, dtype, place.count, place.offset).astype(dtype.newbyteorder("="))
 
 
-def _check(tables: CompactTables) -> None:
+def _check_sizes(tables: CompactTables) -> None:
     if len(tables.page_bits) * 8 * PAGE != tables.entries:
         raise ValueError(f"{len(tables.page_bits)} bytes of page bits do not match {tables.entries} entries")
     pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))

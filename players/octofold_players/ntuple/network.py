@@ -147,7 +147,7 @@ class NTupleNetwork:
         if is_compact(folder):
             return cls._of(CompactTables.load(folder), paged=paged)
         try:
-            tuples, stages, size = _described(file.read_bytes(), file)
+            tuples, stages, size = _read_description(file.read_bytes(), file)
         except FileNotFoundError as error:
             raise TableFileError(_explain_missing(folder, file.name)) from error
         except OSError as error:
@@ -167,7 +167,9 @@ class NTupleNetwork:
         for name in cls.FILES:
             if name not in files:
                 raise TableFileError(f"{name} is missing")
-        tuples, stages, size = _described(files[_DESCRIPTION][:_LARGEST_DESCRIPTION].tobytes(), _DESCRIPTION)
+        tuples, stages, size = _read_description(
+            files[_DESCRIPTION][:_LARGEST_DESCRIPTION].tobytes(), _DESCRIPTION
+        )
         values = array_in(files[_VALUES], _VALUES)
         _check_values(values, (size,), _VALUES)
         return cls(tuples, values, stages)
@@ -203,7 +205,9 @@ def _explain_missing(folder: Path, file: str) -> str:
     return f"{folder} is not an n-tuple network: {file} is missing{newest}"
 
 
-def _described(content: bytes, file: object) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], int]:
+def _read_description(
+    content: bytes, file: object
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], int]:
     """Read a network's description and return its tuples, its stages and the number of its values."""
     try:
         description = json.loads(content)

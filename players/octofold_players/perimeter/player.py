@@ -102,7 +102,7 @@ class PerimeterSearch(DeepeningSearch):
     ) -> int:
         """Implement `DeepeningSearch.search`, for all moves at once."""
         assert len(moves) == len(EVERY_MOVE)
-        first = _cache.number(2 * len(boards))
+        first = _cache.reserve_numbers(2 * len(boards))
         state = new_state(budget.deadline, budget.stop, budget.turn_end)
         search_boards(boards, depths, _CUTOFF_EXPONENT, _worth_of_lines(), _cache.table, first, *rows, state)
         return int(state["ended"][0])

@@ -19,7 +19,7 @@ from octofold_players.endgame.formation import (
     is_goal,
     shape,
 )
-from octofold_players.endgame.layers import layers_of, numbers_of
+from octofold_players.endgame.layers import layers_of, upper_and_lower
 from octofold_players.endgame.solver import Solved, solve
 from support.plain_endgames import exact_chances, reachable
 
@@ -92,7 +92,7 @@ def test_positions_have_consecutive_numbers() -> None:
         boards = pack(boards_of(formation, 5, numbers))
         assert [index(board, of_shape) for board in boards] == numbers.tolist()
         layers = layers_of(of_shape)
-        both = [numbers_of(board, layers) for board in boards]
+        both = [upper_and_lower(board, layers) for board in boards]
         assert [upper * len(layers.lower_ranks) + lower for upper, lower in both] == numbers.tolist()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.[\w./]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
-_LEFT = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
+_UNSUPPORTED = re.compile(r"^(?:import|export)\b|\bimport[(.]", re.MULTILINE)
 
 
 def bundle(modules: Mapping[str, str], entry: str) -> str:
@@ -23,14 +23,14 @@ def bundle(modules: Mapping[str, str], entry: str) -> str:
         ValueError: a module has an import or export of an unsupported form, or modules import each other in a
             cycle.
     """
-    texts = _texts(modules, entry)
+    texts = _rewritten(modules, entry)
     for name, text in texts.items():
-        if found := _LEFT.search(text):
+        if found := _UNSUPPORTED.search(text):
             raise ValueError(f"{name}: {found[0]!r} is an import or export of an unsupported form")
     return "".join(['(() => {\n"use strict";\n', *texts.values(), "})();\n"])
 
 
-def _texts(modules: Mapping[str, str], entry: str) -> dict[str, str]:
+def _rewritten(modules: Mapping[str, str], entry: str) -> dict[str, str]:
     """Return the rewritten module and its dependencies; each follows the modules that it needs."""
     done: dict[str, str] = {}
     _add(modules, entry, done, ())
