@@ -13,7 +13,7 @@ def test_search_numbers_restart_with_an_empty_table_when_they_run_out(
 ) -> None:
     monkeypatch.setattr(transpositions, "MOST_SEARCHES", 10)
     memory = Transpositions(4, np.dtype([("tag", np.uint32)]))
-    assert [memory.reserve_numbers(4), memory.number(6)] == [1, 5]
+    assert [memory.reserve_numbers(4), memory.reserve_numbers(6)] == [1, 5]
     memory.table["tag"] = 9
     assert memory.reserve_numbers(1) == 1
     assert len(memory.table) == 4
