@@ -146,7 +146,7 @@ def count_empty(board):
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """Add a 2 or a 4 in a random empty cell, with the chances of `spawns.spawn`; a cell must be empty."""
+    """Return the board after a spawn: a 4 with `CHANCE_OF_FOUR`, else a 2, in a random empty cell."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
     exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(FOUR_BELOW) else _U(1)

@@ -21,7 +21,8 @@ from numba.core import event
 _log = logging.getLogger(__name__)
 _SILENT_SECONDS = 2.0
 """Compilations faster than this are not announced."""
-_settings = vars(numba.config)  # numba sets these attributes without types
+_settings = vars(numba.config)
+"""numba's settings, as a dictionary because the attributes of `numba.config` have no types."""
 
 
 class Notice(event.Listener):
@@ -55,7 +56,7 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return `numba.njit` as a decorator. If numba cannot write its cache, another folder or none is used."""
+    """Return `numba.njit(**options)`. If numba cannot write its cache, use another folder or no cache."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder for its cache, or there is no home

@@ -21,7 +21,7 @@ _FOUR_BOOLS = np.uint32  # the four booleans of a board's legal moves as one num
 
 
 class IllegalMoveError(OctofoldError, ValueError):
-    """A move that does not change the board of a running game. `game` is the index of the first such game."""
+    """An error about a move that does not change the board of a game. `game` is the index of that game."""
 
     def __init__(self, message: str, game: int) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Episodes:
         self.scores: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """`[N]`: the scores so far."""
         self.lengths: NDArray[np.int64] = self.scores
-        """`[N]`: moves made so far."""
+        """`[N]`: number of moves made so far."""
         self._starts = self.boards
         self._states: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self._logs: list[bytearray] = []

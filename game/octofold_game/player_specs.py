@@ -108,7 +108,7 @@ def _parse_options(kind: str, player: Any, words: str) -> dict[str, Any]:
             raise SpecError(f"{kind}: {name} must be {what}, got {text}") from None
     missing = [name for name in _required(options.values()) if name not in values]
     if missing:
-        raise SpecError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
+        raise SpecError(f"{kind} needs the option {missing[0]}, as in {kind}:{missing[0].upper()}")
     return values
 
 

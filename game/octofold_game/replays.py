@@ -45,7 +45,7 @@ class ReplayInUse(ReplayError):
 
 
 class _TornReplayError(ReplayError):
-    """An error about an incomplete file: it ends within the record at byte `at`, or becomes all zeros there.
+    """An error about a file whose end is missing or all zeros, from within the record at byte `at`.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -289,7 +289,7 @@ def _read_header(file: BinaryIO, path: Path) -> None:
 
 
 def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode | None:
-    """Read the next game; None at the end of the file. Errors name `last_game`, the game before it."""
+    """Read the next game; None at the end of the file. Errors name the game before it, `last_game`."""
     offset = file.tell()
     head = file.read(HEAD.size + CHECKSUM.size)
     if not head:

@@ -39,7 +39,7 @@ class NewTiles(NamedTuple):
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """For each k, yield the new tiles after move k of all games that have this move, the longest first."""
+    """Yield the new tiles of all games for each move number; the longest game is in the first row."""
     for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(afterstates, tiles, cells, scores)
@@ -147,7 +147,7 @@ class Trajectory:
 
     @classmethod
     def of(cls, episode: Episode) -> "Trajectory":
-        """Replay a finished game."""
+        """Replay a finished game and return its trajectory."""
         boards, scores = [], [0]
         for step in _steps([episode]):
             boards.append(step.boards[0])

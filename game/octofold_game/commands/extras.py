@@ -34,6 +34,6 @@ def _source(extra: str) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """Return the path relative to the working directory if it is inside; otherwise unchanged."""
+    """Return a path inside the working directory as a relative path, and other paths unchanged."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -32,7 +32,7 @@ _LONGEST_VALUE = 100
 """Maximum number of characters that an error message quotes of a wrong value."""
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _MOST_DIGITS = 20
-"""Maximum number of digits of an integer. The largest option, 2**64 - 1, has 20. `int` fails above 4,300."""
+"""Maximum number of digits of an integer. The largest value of an option, 2**64 - 1, has 20."""
 
 Options = TypeVar("Options")
 

@@ -21,7 +21,7 @@ send a SIGHUP."""
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
-    """Let `handler` handle these signals while the block runs, but only in the main thread.
+    """Let `handler` handle these signals while the block runs. Outside the main thread, do nothing.
 
     After a signal, further signals are ignored for `_IGNORED_SECONDS`, so that they do not disturb the
     clean-up. A signal that the program ignores stays ignored, because nohup uses this to keep a program
@@ -50,7 +50,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
 
 
 def _leave_closed_terminal() -> None:
-    """Discard output after the terminal has closed: an error would stop the clean-up."""
+    """Discard output after the terminal has closed, because an error of writing would stop the clean-up."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         if stream is None:  # closed when the program began: the descriptor may belong to another file
             continue

@@ -25,38 +25,39 @@ BOARDS = Tensor("boards", np.dtype(np.uint8), (16,))
 """The input `[N, 16]`: the exponents of the cells, row by row; 0 for an empty cell."""
 
 MOVE = Tensor("move", np.dtype(np.int8), ())
-"""`[N]`: 0 up, 1 right, 2 down, 3 left; -1 when no move is legal."""
+"""The move `[N]`: 0 up, 1 right, 2 down, 3 left; -1 when no move is legal."""
 PROBABILITIES = Tensor("probabilities", np.dtype(np.float32), (4,))
-"""`[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is legal."""
+"""The probabilities of the moves `[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is
+legal."""
 VOTES = Tensor("votes", np.dtype(np.uint8), (4,))
-"""`[N, 4]`: for each move, the number of views that prefer it among the legal moves."""
+"""The votes `[N, 4]`: for each move, the number of views that prefer it among the legal moves."""
 LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
-"""`[N, 4]`: whether the move is legal."""
+"""The legal moves `[N, 4]`: True if a move is legal."""
 
 OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, optional, after the other outputs: the network's probabilities for each view of the board,
+"""An optional output `[N, V, 4]` after the others: the network's probabilities for each view of the board,
 turned back to the moves on the board."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
-"""`[N]`, optional, after the other outputs: the mean of a value head over the views."""
+"""An optional output `[N]` after the others: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
-"""`[N, 4]`, only from a player: the values of the moves (`SearchResult.values` of `contract/searches.py`), in
-the unit that the card names."""
+"""An output `[N, 4]` of players: the values of the moves (`SearchResult.values` of `contract/searches.py`),
+in the unit that the card names."""
 DEPTH = Tensor("depth", np.dtype(np.uint8), ())
-"""`[N]`, only from a player: search depth in moves (`SearchResult.depth` of `contract/searches.py`)."""
+"""An output `[N]` of players: search depth in moves (`SearchResult.depth` of `contract/searches.py`)."""
 POSITIONS = Tensor("positions", np.dtype(np.int64), ())
-"""`[N]`, only from a player: number of boards and afterstates that its search visited."""
+"""An output `[N]` of players: number of boards and afterstates that the search visited."""
 
 SEARCH_OUTPUTS = (VALUES, DEPTH, POSITIONS)
 """Additional outputs of a player; `VALUES` is missing if the player does not value moves."""
 
 UNPACKED_TABLES = "unpacked_tables"
-"""Name of the tensor `[entries] float16` with the unpacked values of compact tables. A server may
-replace it."""
+"""Name of the tensor `[entries] float16` with the unpacked values of compact tables. A server may unpack them
+itself, once for all its sessions."""
 
 TEMPERATURE = 300.0
-"""Default temperature: a move is e times as probable as one whose value is lower by this number of points."""
+"""Default temperature: a move whose value is higher by this number of points is e times as probable."""

@@ -147,8 +147,9 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     precision: Precision
     boards: Count
-    """Number of boards in a batch."""
+    """Number of boards that were compared in one batch."""
     one_by_one: Count
+    """Number of boards that were compared one at a time."""
     equal_moves: float | None = None
     """Share of the boards on which both make the same move. Rounding errors cause the differences."""
 
@@ -287,7 +288,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The player; None for a version with a graph."""
     not_published: dict[str, str] = {}
     """The reason why a precision is missing, for each missing precision."""
-    strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
+    strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is None
     """Measured strength; None before a measurement."""
     exporter: str = ""
     """The version of octofold that wrote the files."""

@@ -35,7 +35,7 @@ begins after them, because bets need a known cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (1,062 to 1,129; 1,000 games, papers/README.md)."""
 UNDECIDED, NO = 3, 4
-"""Exit codes of a comparison: the games did not decide its question, and the answer is no."""
+"""Exit codes of a comparison whose question is undecided (`UNDECIDED`), or whose answer is no (`NO`)."""
 
 
 def random_note(average: float, interval: Interval | None) -> str:
@@ -69,7 +69,7 @@ class GamesSlice(msgspec.Struct, frozen=True):
 
 
 class PlannedGames(msgspec.Struct, frozen=True):
-    """The planned games, as in `conditions.json`."""
+    """The planned games of an evaluation, as in `conditions.json`."""
 
     games: Count | None = None
     """Number of planned games in all slices together; None in folders of older programs."""

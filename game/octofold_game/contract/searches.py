@@ -47,8 +47,8 @@ class SearchResult(NamedTuple):
     moves: NDArray[np.int8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over or no search was finished."""
     values: NDArray[np.float32] | None
-    """`[N, 4]` in the player's `value_unit`. It is `-inf` for illegal moves, and for all moves if `depth` is
-    0. None for a player without values."""
+    """`[N, 4]`: the values of the moves in the player's `value_unit`. They are `-inf` for illegal moves, and
+    for all moves if `depth` is 0. None for a player without values."""
     depth: NDArray[np.uint8]
     """`[N]`: depth of the finished search in moves; 0 if no search was finished, or if none was needed
     because a table has the move."""

@@ -146,7 +146,7 @@ def save_all(figures: dict[str, Figure], folder: Path) -> list[str]:
 
 
 def svg_of(figure: Figure) -> bytes:
-    """Return the figure as an SVG document that keeps text as text."""
+    """Return the figure as an SVG document, in which text is text and not outlines."""
     file = BytesIO()
     with styled():
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""The colors of everything that draws boards, pictures and reports: one palette, also for dark mode."""
+"""The palette of all boards, pictures and reports, with colors for dark mode."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TILES = (
     ("#3f3000", "#f4cf4b"),
     ("#3f3000", "#fbf3cf"),
 )
-"""Colors of tile 2, tile 4 and so on: of the number and of the tile. If they differ in dark mode, the colors
-of the number and the tile there follow."""
+"""Colors of the number and the background of tile 2, tile 4 and so on, followed by those in dark mode if they
+differ."""
 
 TILE_COLORS = tuple(tile[1] for tile in _TILES)
-"""The colors of tile 2, tile 4 and so on, on a light background."""
+"""The background colors of tile 2, tile 4 and so on, in light mode."""
 TILE_TEXT = tuple(tile[0] for tile in _TILES)
-"""The colors of the numbers on these tiles."""
+"""The colors of the numbers on tile 2, tile 4 and so on, in light mode."""
 
 FRAME, FRAME_ON_DARK = "#e6e2d9", "#20242b"
 """The background around the cells of a board."""
@@ -45,14 +45,14 @@ EMPTY, EMPTY_ON_DARK = "#f2efe8", "#2a2f38"
 """The background of an empty cell."""
 
 SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a7a1f", "#2b8fb0")
-"""Colors of results in one picture; each is readable on white and on black."""
+"""Colors of the results in a picture, such as its curves; all are readable on white and on black."""
 
 INK = "#22262e"
 """Color of text and axes. A report replaces it with the color of its own text."""
 
 
 def tile_color(tile: int) -> str:
-    """Return the color of a tile, such as 2048."""
+    """Return the background color of a tile, such as 2048."""
     return TILE_COLORS[min(tile.bit_length() - 2, len(TILE_COLORS) - 1)]
 
 

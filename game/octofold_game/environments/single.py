@@ -21,7 +21,7 @@ from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 ENVIRONMENT_ID = "octofold/2048-v0"
 """Name of the environment. `gymnasium.make("octofold_game.environments.single:octofold/2048-v0")` imports
-this module and creates it."""
+this module and creates the environment."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):

@@ -43,7 +43,7 @@ def read_log(
     Args:
         path: a text file, plain or compressed by gzip.
         on_bad: called with each bad line, which is skipped.
-        faults: further checks of the caller: returns the rows of bad moves, each with the reason.
+        faults: a further check, which returns the rows of bad moves, each with the reason.
 
     Raises:
         LogError: the compressed data is damaged or incomplete.
