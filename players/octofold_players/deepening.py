@@ -145,7 +145,7 @@ class DeepeningSearch(ABC):
         threads = self._threads()
         deadline = deadline_in(limits.seconds * max(1.0, len(boards) / threads))
         turn_end = deadline_in(limits.turn_seconds)
-        left = [len(boards)]  # indices: the first unfinished board of each unfinished part
+        left = [len(boards)]  # the index of the first unfinished board of each unfinished part
 
         def fill(start: int, end: int) -> None:
             if start and clock() >= turn_end:

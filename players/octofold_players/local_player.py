@@ -109,7 +109,7 @@ class ValuePlayer(LocalPlayer):
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
         for tile in range(2):
             worth = self._values(packed[rows] | np.uint64(tile + 1) << shifts)
-            values[rows, tile, cells] = np.maximum(worth.max(axis=1), 0)  # the maximum is -inf if it is over
+            values[rows, tile, cells] = np.maximum(worth.max(axis=1), 0)  # all are -inf if the game is over
         return values
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:

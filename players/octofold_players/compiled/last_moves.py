@@ -1,7 +1,7 @@
-"""Computes the last moves of a search on 64-bit boards, which take most of its time.
+"""Values the last moves of a search on 64-bit boards, which takes most of the time of the search.
 
-A spawn changes one row and one column. So the search slides each board once in all four directions without
-the spawn. For every spawn, it slides only those two lines again.
+A spawn changes one row and one column. So this module slides each board once in all four directions without
+a spawn. For every spawn, it slides only the changed row and the changed column again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def slid_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def last_moves(afterstate, least, lines, floor, lost):
-    """Return the sum over all spawns of the chance of the spawned tile times the value of the best move.
+    """Return the sum over all spawns of the chance of the tile times the value of the best move after it.
 
     The value of a move is the sum of the line values of its afterstate. The caller divides the sum by the
     number of empty cells.

@@ -59,7 +59,7 @@ def new_state(
 
 
 def deadline_in(seconds: float) -> int:
-    """Return the time of `clock` in `seconds` from the call."""
+    """Return the time of `clock` that is `seconds` after this call."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)

@@ -18,7 +18,7 @@ BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, Recursio
 
 
 class TableFileError(OctofoldError, ValueError):
-    """An error about the files of a network or an endgame table, which are missing, damaged or too large."""
+    """An error about a missing, damaged or too large file of a network or an endgame table."""
 
 
 _LARGEST_HEADER = 1 << 16

@@ -56,8 +56,8 @@ class Formation:
     allows_larger_anchors: bool
     """Whether the table plays boards on which every anchor is larger than the table's next tile."""
     below_anchors: int
-    """On boards with smaller anchors, the difference between the exponent of the smallest anchor and that of
-    the tile to make."""
+    """Difference between the exponents of the smallest anchor and of the tile to make, on boards whose
+    smallest anchor limits the free cells."""
     min_chance: float
     """Minimum chance of reaching a goal. For positions with a smaller chance, the table has no move."""
 
@@ -124,12 +124,12 @@ class Shape(NamedTuple):
     below_next: NDArray[np.int64]
     """[16]: `Formation.below_next`; 0 for kept cells."""
     sizes: NDArray[np.int64]
-    """[16]: number of different tiles that each cell may hold; 1 for kept cells."""
+    """[16]: number of possible contents of each cell, including an empty cell; 1 for kept cells."""
     strides: NDArray[np.int64]
     """[16]: weight of a cell's exponent in the number of a position; 0 for kept cells."""
     goals: NDArray[np.uint64]
-    """[G, 3]: for each goal the mask of its cells, a 1 in each of them, and the differences to the next
-    tile."""
+    """[G, 3]: for each goal, three boards: the mask of its cells, a 1 in each of its cells, and the
+    differences of `Formation.goals`."""
     falling: NDArray[np.int64]
     """[F, 2]: `Formation.falling`."""
     unequal: NDArray[np.int64]

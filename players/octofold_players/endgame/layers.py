@@ -144,5 +144,5 @@ def upper_and_lower(board, layers):
 
 @njit(cache=True, nogil=True)
 def index_of(upper, lower, starts, layers):
-    """Return the index of a position in the layer with these `starts`."""
+    """Return the index of a position in the layer for which `Layers.starts` returned `starts`."""
     return starts[upper] + layers.lower_ranks[lower]

@@ -17,7 +17,7 @@ _BLOCK = 8
 """Number of words of `EndgameTable.kept` in a block."""
 _U = np.uint64
 _SYMMETRIES = [0, 4, 5, 1, 3, 7, 6, 2]
-"""Indices of symmetries in `octofold_game.symmetries`, in the order of `symmetric_boards`."""
+"""For each of the `symmetric_boards`, the index of its symmetry in `octofold_game.symmetries`."""
 _MOVE_BACK = np.argsort(MOVES[_SYMMETRIES], axis=1)
 """[8, 4]: for each of the `symmetric_boards` and each move on it, the move on the original board."""
 

@@ -137,7 +137,7 @@ def _solve_layers(
 
 @njit(cache=True, nogil=True)
 def _lower_range(upper, layer, layers):
-    """Return the range of the lower numbers in `lower_order` that, with an upper number, are in a layer."""
+    """Return the range in `Layers.lower_order` of the lower numbers that an upper number has in a layer."""
     lower_sum = layer - layers.upper_sums[upper]
     if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
         return 0, 0
@@ -178,7 +178,7 @@ def _find_following(layer, shape, layers, starts, seen, afterstates, first, last
 def _solve_layer(
     layer, shape, min_chance, layers, starts, chances, of_afterstates, reached, kept, moves, first, last
 ):
-    """Solve the positions of a layer in the units `first` to `last` - 1, of `_UPPERS_PER_UNIT` each.
+    """Solve the positions of a layer in the units of work `first` to `last` - 1.
 
     `starts` and `chances` have arrays for the layer and the next two. `of_afterstates` holds the chances of
     the layer's afterstates, as far as they are known.
@@ -214,7 +214,7 @@ def _solve_layer(
 
 @njit(cache=True, nogil=True)
 def _chance(afterstate, upper, lower, shape, layers, starts, chances):
-    """Return the chance of an afterstate, times `_CERTAIN`."""
+    """Return the chance of reaching a goal from an afterstate, multiplied by `_CERTAIN`."""
     if is_goal(afterstate, shape.largest, shape):
         return np.float32(_CERTAIN)
     of_twos, of_fours, empty = 0, 0, 0

@@ -1,7 +1,7 @@
 """Endgame tables on disk.
 
 A folder holds one table for each formation. The name of a table, such as `five-128`, contains its next tile.
-It leaves out positions whose chance is below the formation's minimum:
+A table leaves out positions whose chance is below the formation's minimum:
 
     table.json        format, name of the formation, exponent of the next tile, number of positions
     kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
@@ -150,7 +150,8 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
     files = {name: mapped(path) for name, path in paths.items()}
     described = _read_description(files[f"{table.name}.{_DESCRIPTION}"], file)
     if (described.formation, described.largest) != (formation, largest):
-        raise TableFileError(f"{file}: describes {described.formation.name}-{1 << described.largest} instead")
+        found = f"{described.formation.name}-{1 << described.largest}"
+        raise TableFileError(f"{file}: describes the table {found}, not {table.name}")
     _make_table(table.name, described, files, paths)
     return described.moves
 
@@ -243,8 +244,9 @@ def _read_description(content: NDArray[np.uint8], file: object) -> _Description:
         largest, moves = int(description["largest"]), int(description["moves"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:
             raise ValueError(f"the next tile {1 << largest} is out of range")
-        if not 0 <= moves <= shape(formation, largest).positions:
-            raise ValueError(f"impossible number of positions: {moves:,}")
+        positions = shape(formation, largest).positions
+        if not 0 <= moves <= positions:
+            raise ValueError(f"the number of moves must be from 0 to {positions:,}, got {moves:,}")
     except BAD_JSON as error:
         raise TableFileError(f"{file}: not an endgame table ({error})") from error
     return _Description(formation, largest, moves)

@@ -179,7 +179,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights of a heuristic, or those in `text`, the option `weights`, unless it is empty.
+    """Return the weights in `text`, the option `weights`; those of the heuristic if `text` is empty.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -199,7 +199,7 @@ def weights_of(heuristic: str, text: str) -> Weights:
 
 
 def _merges(lines: Lines) -> NDArray[np.int64]:
-    """Return the number of tiles in each line that are next to an equal tile, apart from empty cells."""
+    """Return the number of tiles in each line that only empty cells, if any, separate from an equal tile."""
     tiles = without_gaps(lines)
     first, second, third = (tiles[:-1] == tiles[1:]) & (tiles[1:] > 0)
     merging: NDArray[np.int64] = np.sum([first, first | second, second | third, third], axis=0)

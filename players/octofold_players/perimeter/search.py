@@ -3,10 +3,10 @@
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
 Only the heuristic value of the last afterstates counts. An afterstate is not searched if it is too deep or
-too unlikely, or if its heuristic value is below that of two tiles like the largest one, because it is then
-too far from the formation. This limit does not apply if the board to search is itself below it. If all moves
-have negative values, the board is searched once more, with limits only on depth and probability. In this
-second search, a lost game costs more than most disorder. macroxue's player does all this
+too unlikely, or if its heuristic value is less than twice that of the largest tile on the board to search,
+because it is then too far from the formation. This limit does not apply if the board to search is itself
+below it. If all moves have negative values, the board is searched once more, with limits only on depth and
+probability. In this second search, a lost game costs more than most disorder. macroxue's player does all this
 (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
 """
 

@@ -182,7 +182,7 @@ def test_a_player_asks_its_tables_first(
         (
             "table.json",
             json.dumps({"format": 4, "formation": "six", "largest": 5, "moves": 1 << 40}),
-            "table.json: not an endgame table (impossible number of positions: 1,099,511,627,776)",
+            "the number of moves must be from 0 to 291,600, got 1,099,511,627,776",
         ),
         ("kept.npy", "", "kept.npy: damaged, or not an array of numbers"),
         ("moves.npy", "PK\x03\x04", "moves.npy: damaged, or not an array of numbers"),
