@@ -109,8 +109,8 @@ def status_of_call(
 ) -> Status:
     """Return the google.rpc.Status of a failed call.
 
-    The arguments are what the gRPC library reports. The status is read from the metadata. If it is missing
-    there, is unreadable or contradicts the code, the result has only the code and the message.
+    The arguments are what the gRPC library reports. The metadata contain the status with its details. If they
+    do not, or if that status is unreadable or contradicts the code, the result has only code and message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

@@ -85,7 +85,7 @@ def integer(minimum: float, maximum: float) -> Kind:
 
 
 def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X") -> Kind:
-    """Return the kind of numbers between two inclusive bounds; `of` adds their unit, as " of seconds"."""
+    """Return the kind of numbers between two inclusive bounds; `of` names their unit: " of seconds"."""
     bounds = f"from {minimum:g} to {maximum:.15g}" if math.isfinite(maximum) else f"from {minimum:g}"
     return Kind(lambda text: _within(float(text), minimum, maximum), f"a number{of} {bounds}", placeholder)
 

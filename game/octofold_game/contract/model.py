@@ -288,7 +288,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The player; None for a version with a graph."""
     not_published: dict[str, str] = {}
     """The reason why a precision is missing, for each missing precision."""
-    strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is None
+    strength: Strength | None = msgspec.field(default_factory=lambda: None)  # in every card, even if None
     """Measured strength; None before a measurement."""
     exporter: str = ""
     """The version of octofold that wrote the files."""
@@ -357,7 +357,7 @@ def card_of(content: Any) -> Card:
     if not isinstance(content, dict):
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:
-        found = structured(content, _Versioned).format  # first, because the format defines the other fields
+        found = structured(content, _Versioned).format  # read first, because it defines the other fields
         if found not in (CARD_FORMAT, PLAYER_CARD_FORMAT):
             raise CardError(f"{CARD_FILE}: format must be {CARD_FORMAT} or {PLAYER_CARD_FORMAT}, got {found}")
         card = structured(content, Card)
