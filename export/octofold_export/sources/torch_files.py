@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from numpy._core.multiarray import _reconstruct
-from octofold_game.commands.extras import install_command
 from octofold_game.errors import first_line
 from torch import nn
 
@@ -81,10 +81,6 @@ def read_weights(file: Path) -> tuple[Any, str]:
     digest = hashlib.sha256(content).hexdigest()
     kind = kind_of(content)
     if kind == "safetensors":
-        try:
-            import safetensors.torch
-        except ModuleNotFoundError as error:
-            raise ExportError(f"{error.name} is not installed; run {install_command('export')}") from error
         try:
             return safetensors.torch.load(content), digest
         except Exception as error:  # damaged files raise errors of unrelated classes
