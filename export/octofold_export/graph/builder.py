@@ -178,13 +178,38 @@ class GraphBuilder:
         self._names.add(name)
 
 
-def inputs_of(node: onnx.NodeProto) -> Iterator[str]:
+def keep_outputs(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
+    """Remove the parts of the graph that are not needed to compute `outputs`."""
+    needed, nodes = {output.name for output in outputs}, []
+    for node in reversed(graph.node):
+        if needed.isdisjoint(node.output):
+            continue
+        nodes.append(node)
+        needed.update(name for name in _inputs_of(node) if name)
+    initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
+    constants = {tensor.name for tensor in initializers}
+    inputs = [value for value in graph.input if value.name not in constants]
+    replace_all(graph.node, nodes[::-1])
+    replace_all(graph.initializer, initializers)
+    replace_all(graph.input, inputs)
+    replace_all(graph.output, outputs)
+    del graph.value_info[:]
+
+
+def replace_all(field: Any, values: Sequence[Any]) -> None:
+    """Replace the elements of a repeated `field` by `values`, which may be some of these elements."""
+    copies = [type(value).FromString(value.SerializeToString()) for value in values]
+    del field[:]
+    field.extend(copies)
+
+
+def _inputs_of(node: onnx.NodeProto) -> Iterator[str]:
     """Yield the tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                yield from inputs_of(inner)
+                yield from _inputs_of(inner)
 
 
 def _forget_inner_shapes(graph: onnx.GraphProto) -> None:

@@ -20,7 +20,7 @@ from octofold_game.contract.model import Rule
 from octofold_game.symmetries import VIEWS
 from onnx import TensorProto
 
-from octofold_export.graph.builder import GraphBuilder, inputs_of
+from octofold_export.graph.builder import GraphBuilder, keep_outputs, replace_all
 from octofold_export.graph.folding import decide, legality, mask_illegal, value_info
 from octofold_export.graph.heads import Head
 
@@ -46,7 +46,11 @@ def moves_graph(head: Head, rule: Rule, symmetries: int, full: onnx.ModelProto) 
         scores = mask_illegal(graph, head.scores(graph, cells, VIEWS[symmetries]), legal)
         decide(graph, scores, head.merge_views(graph, scores, with_views=False), legal, rule)
     model = graph.model([value_info(BOARDS, symmetries)], [value_info(MOVE, symmetries)], "octofold")
-    return _without(model, {tensor.name for tensor in full.graph.initializer})
+    shared = {tensor.name for tensor in full.graph.initializer}
+    own = [tensor for tensor in model.graph.initializer if tensor.name not in shared]
+    replace_all(model.graph.initializer, own)
+    keep_outputs(model.graph, model.graph.output)
+    return model
 
 
 def with_weights(moves_only: onnx.ModelProto, full: onnx.ModelProto) -> onnx.ModelProto:
@@ -80,22 +84,3 @@ def _vote_in_stages(graph: GraphBuilder, head: Head, cells: str, legal: str) -> 
     running = graph.any(legal, 1, "any_legal")
     over = graph.add("Where", [running, votes, graph.integers(-1)], "played_by_all")
     graph.add("Cast", [over], MOVE.name, to=TensorProto.INT8)
-
-
-def _without(model: onnx.ModelProto, published: set[str]) -> onnx.ModelProto:
-    """Return a model of the nodes that the output `move` needs, without the `published` constants."""
-    needed = {MOVE.name}
-    nodes = []
-    for node in reversed(model.graph.node):
-        if needed.intersection(node.output):
-            needed.update(inputs_of(node))
-            nodes.append(node)
-    constants = [tensor for tensor in model.graph.initializer if tensor.name in needed - published]
-    moves_only = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
-    moves_only.opset_import.extend(model.opset_import)
-    moves_only.graph.name = model.graph.name
-    moves_only.graph.input.extend(model.graph.input)
-    moves_only.graph.output.extend(model.graph.output)
-    moves_only.graph.node.extend(reversed(nodes))
-    moves_only.graph.initializer.extend(constants)
-    return moves_only

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from graphlib import TopologicalSorter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from onnxruntime.quantization import (
     QuantType,
     quantize_static,
 )
+from onnxruntime.quantization.onnx_model import ONNXModel
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from octofold_export.errors import ExportError
@@ -153,17 +153,5 @@ def float16_body(body: onnx.ModelProto) -> onnx.ModelProto:
         raise ExportError(
             f"onnxruntime cannot convert the network to float16: {first_line(error)}"
         ) from error
-    nodes = list(_sorted(half.graph.node))
-    del half.graph.node[:]
-    half.graph.node.extend(nodes)
+    ONNXModel(half).topological_sort()  # the converter appends its casts at the end
     return half
-
-
-def _sorted(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
-    """Yield copies of the nodes in topological order; the converter appends its casts at the end."""
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    makers = {output: place for place, node in enumerate(copies) for output in node.output}
-    needs = {
-        place: {makers[name] for name in node.input if name in makers} for place, node in enumerate(copies)
-    }
-    return (copies[place] for place in TopologicalSorter(needs).static_order())

@@ -19,7 +19,7 @@ from octofold_game.errors import first_line
 from onnx import helper, inliner, numpy_helper, version_converter
 
 from octofold_export.errors import ExportError
-from octofold_export.graph.builder import OPSET, inputs_of
+from octofold_export.graph.builder import OPSET, keep_outputs
 from octofold_export.graph.sessions import new_session
 
 _BATCH = "N"
@@ -46,7 +46,7 @@ def make_body(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[A
     )
     body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
     by_name = {value.name: value for value in body.graph.output}
-    _keep_outputs(body.graph, [by_name[name] for name in outputs])
+    keep_outputs(body.graph, [by_name[name] for name in outputs])
     _free_batch(body, example)
     body = _fold_constants(_convert_opset(body))
     _check_answers(body, example)
@@ -75,31 +75,6 @@ def loop_over_boards(single: onnx.ModelProto) -> onnx.ModelProto:
     ]
     graph = helper.make_graph([scan], inner.graph.name, [given], answers, inner.graph.initializer)
     return helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
-
-
-def _keep_outputs(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-    """Remove the parts of the graph that are not needed to compute `outputs`."""
-    needed, nodes = {output.name for output in outputs}, []
-    for node in reversed(graph.node):
-        if needed.isdisjoint(node.output):
-            continue
-        nodes.append(node)
-        needed.update(name for name in inputs_of(node) if name)
-    initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
-    constants = {tensor.name for tensor in initializers}
-    inputs = [value for value in graph.input if value.name not in constants]
-    _replace(graph.node, nodes[::-1])
-    _replace(graph.initializer, initializers)
-    _replace(graph.input, inputs)
-    _replace(graph.output, outputs)
-    del graph.value_info[:]
-
-
-def _replace(field: Any, values: Sequence[Any]) -> None:
-    """Replace the elements of a repeated `field` by `values`, which may be some of these elements."""
-    copies = [type(value).FromString(value.SerializeToString()) for value in values]
-    del field[:]
-    field.extend(copies)
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
