@@ -31,7 +31,6 @@ from octofold_proto.status import CODES
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
-from octofold_server.backends.backend import Moves
 from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
@@ -109,16 +108,6 @@ class AcceptedCall(Call):
             caller: the caller that has left a joined call; None for other calls.
         """
         self.served.batcher.cancel(self, caller)
-
-    @property
-    def contexts(self) -> list[Any]:
-        """The context of each caller."""
-        return [self.context] if self.callers is None else self.callers
-
-    @property
-    def moves_by_caller(self) -> list[Moves]:
-        """The answer for each caller."""
-        return [self.answer.moves] if self.callers is None else self.answer.moves.by_board()
 
     @staticmethod
     def have_ended(calls: Sequence[AcceptedCall]) -> None:
@@ -363,6 +352,8 @@ class Admission:
         when_answered: WhenAnswered,
         callers: list[Any],
         deadlines: Sequence[float],
+        *,
+        context: Any,
     ) -> AcceptedCall | None:
         """Check a request with one board from each of several calls, and return a joined call for `queue`.
 
@@ -371,8 +362,9 @@ class Admission:
         Args:
             request: the request.
             when_answered: as in `accept`; it gets calls with some of the callers.
-            callers: the context of each call.
-            deadlines: the deadlines of the calls, times of `time.monotonic`.
+            callers: the callers, one for each board.
+            deadlines: the deadlines of the callers, times of `time.monotonic`.
+            context: as in `accept`.
 
         Returns:
             The joined call; None if `accept` must check the calls one by one, because they may be refused,
@@ -402,7 +394,7 @@ class Admission:
             request=request,
             served=served,
             when_answered=when_answered,
-            context=None,
+            context=context,
             headers=(),
             has_slot=True,
         )

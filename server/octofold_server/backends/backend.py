@@ -63,9 +63,14 @@ class Moves(NamedTuple):
     positions: NDArray[np.int64] | None = None  # [N]
     value: NDArray[np.float32] | None = None  # [N], of a value head
 
+    @property
+    def are_alone(self) -> bool:
+        """Whether there is no other output, as in the answers to most calls."""
+        return all(output is None for output in self[1:])
+
     def rows(self, start: int, stop: int) -> Moves:
         """Return the answers for boards `start` to `stop` - 1, as views of the arrays."""
-        if all(output is None for output in self[1:]):  # most calls
+        if self.are_alone:
             return Moves(self.moves[start:stop])
         return Moves(*[None if output is None else output[start:stop] for output in self])  # type: ignore[arg-type]
 

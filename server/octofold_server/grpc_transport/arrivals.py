@@ -106,7 +106,8 @@ class Arrivals:
 
     def take(self, method: Method, arrived: Sequence[Arrived]) -> None:
         """Check the sizes of messages that have arrived, and give them to their method, on any thread."""
-        if fitting := [(rpc, message) for rpc, message in arrived if self._fits(method, rpc, message)]:
+        unchecked = ByteBudget.COUNTED_FROM if method.most_bytes is None else 0
+        if fitting := [one for one in arrived if len(one[1]) < unchecked or self._fits(method, *one)]:
             method.take(fitting)
 
     def expire(self) -> None:

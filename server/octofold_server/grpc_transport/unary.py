@@ -46,9 +46,6 @@ Take = Callable[[Sequence[Arrived]], None]
 TakeOne = Callable[[Rpc, bytes], None]
 """A callback that takes one call and its only message, as `Take` does."""
 
-_Decoded = tuple[tuple[Rpc, AnyMessage], Request]
-"""A call with its message, and the request in the message."""
-
 
 class Codec(Protocol[AnyMessage]):
     """Reads the messages of one method.
@@ -77,11 +74,11 @@ class Codec(Protocol[AnyMessage]):
 class UnaryCodec(Codec[AnyMessage], Protocol[AnyMessage]):
     """A codec that also writes the replies of a method with one reply per call."""
 
-    def replies(self, messages: Sequence[AnyMessage], call: AcceptedCall, /) -> list[bytes]:
+    def replies(self, message: AnyMessage, call: AcceptedCall, /) -> list[bytes]:
         """Make the reply to each caller of an answered call.
 
         Args:
-            messages: the messages of the callers.
+            message: the message; those of the callers of a joined call differ only in their boards.
             call: the call.
         """
         ...
@@ -93,64 +90,78 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        joins: whether calls that arrive together are joined, if each has one board and they differ in nothing
-            else. Only for a method whose messages have no field for a timeout.
+        joins: whether calls that arrive together are joined, if each has one board and their messages differ
+            in nothing else. Only for a method whose messages have no field for a timeout or a request id.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:
         self._admission = admission
         self._codec = codec
         self._joins = joins
+        self._board_at: dict[int, int] = {}  # likely positions of the board, by the sizes of messages
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
-        admission, codec = self._admission, self._codec
-        joins = self._joins and len(arrived) > 1
         calls = []
-        alike: dict[Request, list[_Decoded[AnyMessage]]] = {}
-        for rpc, received in arrived:
-            message = None
-            try:
-                message = decode(codec.kind, received, codec.name, admission)
-                try:
-                    request = codec.request(message)
-                except InvalidRequest as error:
-                    admission.refusals.add(code_name(error))
-                    raise
-            except Exception as error:
-                self._fail(rpc, message, error)
-                continue
-            decoded = (rpc, message), request
-            if joins and not isinstance(request.boards, str) and request.boards.nbytes == CELLS:
-                alike.setdefault(request._replace(boards=""), []).append(decoded)
-            elif call := self._accept(decoded):
-                calls.append(call)
-        for together in alike.values():
-            if joined := self._join(together):
+        for together in self._alike(arrived) if self._joins and len(arrived) > 1 else [arrived]:
+            if len(together) > 1 and (joined := self._join(together)) is not None:
                 calls.append(joined)
             else:
-                calls += filter(None, map(self._accept, together))
-        admission.queue(calls)
+                calls += [call for one in together if (call := self._accept(*one)) is not None]
+        self._admission.queue(calls)
 
-    def _join(self, together: Sequence[_Decoded[AnyMessage]]) -> AcceptedCall | None:
-        """Join calls that ask for the same; return None if they must be accepted one by one."""
-        if len(together) == 1:
+    def _alike(self, arrived: Sequence[Arrived]) -> list[list[Arrived]]:
+        """Group calls whose messages seem to differ only in their board."""
+        board_at, alone, groups = self._board_at, [], dict[bytes, list[Arrived]]()
+        for one in arrived:
+            message = one[1]
+            start = board_at.get(len(message))
+            if start is None:
+                alone.append([one])
+            else:
+                groups.setdefault(message[:start] + message[start + CELLS :], []).append(one)
+        return alone + list(groups.values())
+
+    def _join(self, together: Sequence[Arrived]) -> AcceptedCall | None:
+        """Join calls that `_alike` has grouped; return None if they must be accepted one by one."""
+        codec, first = self._codec, together[0][1]
+        start = self._board_at[len(first)]
+        stop = start + CELLS
+        cells = b"".join([message[start:stop] for _, message in together])
+        # If other cells in this place are the board of a message, too, so are those of the other messages.
+        other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
+        try:
+            message = codec.kind.FromString(first)
+            request, changed = codec.request(message), codec.request(codec.kind.FromString(other))
+        except (DecodeError, InvalidRequest):
             return None
-        callers = [caller for caller, _ in together]
-        request = together[0][1]._replace(boards=np.concatenate([request.boards for _, request in together]))
-        deadlines = [rpc.deadline for rpc, _ in callers]
-        call = self._admission.accept_joined(request, self._when_answered, callers, deadlines)
+        if (_packed(request), _packed(changed)) != (first[start:stop], other[start:stop]):
+            return None
+        rpcs = [rpc for rpc, _ in together]
+        call = self._admission.accept_joined(
+            request._replace(boards=np.frombuffer(cells, np.uint8).reshape(-1, CELLS)),
+            self._when_answered,
+            rpcs,
+            [rpc.deadline for rpc in rpcs],
+            context=(None, message),
+        )
         if call is not None:
-            for caller in callers:
-                caller[0].on_left = partial(call.cancel, caller)
+            for rpc in rpcs:
+                rpc.on_left = partial(call.cancel, rpc)
         return call
 
-    def _accept(self, decoded: _Decoded[AnyMessage]) -> AcceptedCall | None:
+    def _accept(self, rpc: Rpc, received: bytes) -> AcceptedCall | None:
         """Accept a call, or end it with the reason why it is refused."""
-        (rpc, message), request = decoded
+        admission, codec, message = self._admission, self._codec, None
         try:
-            call = self._admission.accept(
+            message = decode(codec.kind, received, codec.name, admission)
+            try:
+                request = codec.request(message)
+            except InvalidRequest as error:
+                admission.refusals.add(code_name(error))
+                raise
+            call = admission.accept(
                 request,
                 self._when_answered,
                 rpc.deadline,
@@ -161,35 +172,43 @@ class UnaryCalls(Generic[AnyMessage]):
         except Exception as error:
             self._fail(rpc, message, error)
             return None
+        if self._joins and len(received) <= SHORT_BYTES and len(cells := _packed(request)) == CELLS:
+            self._board_at[len(received)] = max(0, received.find(cells))
         rpc.on_left = call.cancel
         return call
 
     def _answer(self, calls: Sequence[AcceptedCall]) -> None:
         for call in calls:
-            callers = call.contexts
-            for rpc, _ in callers:
+            rpc, message = call.context
+            callers = call.callers or [rpc]
+            for rpc in callers:
                 rpc.on_left = nothing  # breaks a reference cycle
             if call.error is not None:
-                self._fail_each(callers, call.error)
+                self._fail_each(callers, message, call.error)
                 continue
             try:
-                replies = self._codec.replies([message for _, message in callers], call)
+                replies = self._codec.replies(message, call)
             except Exception as error:
-                self._fail_each(callers, error)
+                self._fail_each(callers, message, error)
                 continue
-            for (rpc, message), reply in zip(callers, replies, strict=True):
+            for rpc, reply in zip(callers, replies, strict=True):
                 try:
                     rpc.reply(reply)
                 except Exception as error:
                     self._fail(rpc, message, error)
 
-    def _fail_each(self, callers: Sequence[tuple[Rpc, AnyMessage]], error: Exception) -> None:
-        for rpc, message in callers:
+    def _fail_each(self, callers: Sequence[Rpc], message: AnyMessage, error: Exception) -> None:
+        for rpc in callers:
             self._fail(rpc, message, error)
 
     def _fail(self, rpc: Rpc, message: AnyMessage | None, error: Exception) -> None:
         request_id = "" if message is None else self._codec.request_id(message)
         fail(rpc, error, self._codec.name, request_id)
+
+
+def _packed(request: Request) -> bytes:
+    """Return the cells of the boards of a request; nothing if they are invalid."""
+    return b"" if isinstance(request.boards, str) else request.boards.tobytes()
 
 
 def answering(

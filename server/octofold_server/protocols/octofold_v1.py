@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import compress, product
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 from octofold_game.contract.graph import PROBABILITIES, SEARCH_OUTPUTS, VALUE, VOTES
 from octofold_proto import messages
@@ -93,10 +95,9 @@ class NextMoveCodec(_Codec):
         request = Request(message.model, message.version, _board(message.board))
         return _with_search_time(request, message.search_time_us) if message.search_time_us else request
 
-    def replies(self, _: Sequence[pb.NextMoveRequest], call: AcceptedCall) -> list[bytes]:
+    def replies(self, _: pb.NextMoveRequest, call: AcceptedCall) -> list[bytes]:
         """Return the replies of an answered call: one for each caller that shares it."""
-        shared = pb.NextMoveResponse(**_shared_fields(call)).SerializeToString()
-        return [_direction(moves).SerializeToString() + shared for moves in call.moves_by_caller]
+        return _replies(call, pb.NextMoveResponse(**_shared_fields(call)), _direction)
 
 
 class NextMovesCodec(_Codec):
@@ -109,13 +110,9 @@ class NextMovesCodec(_Codec):
         """Return the request in a message: model, version, boards and options."""
         return _request(message)
 
-    def replies(self, messages: Sequence[pb.NextMovesRequest], call: AcceptedCall) -> list[bytes]:
+    def replies(self, message: pb.NextMovesRequest, call: AcceptedCall) -> list[bytes]:
         """Return the replies of an answered call: one for each caller that shares it."""
-        shared = pb.NextMovesResponse(**_shared_fields(call)).SerializeToString()
-        return [
-            _answers(message, moves).SerializeToString() + shared
-            for message, moves in zip(messages, call.moves_by_caller, strict=True)
-        ]
+        return _replies(call, pb.NextMovesResponse(**_shared_fields(call)), partial(_answers, message))
 
 
 class StreamNextMovesCodec(_Codec):
@@ -182,11 +179,24 @@ def _with_search_time(request: Request, search_time_us: int) -> Request:
     return request._replace(search_seconds=search_seconds(search_time_us))
 
 
-def _shared_fields(call: AcceptedCall) -> dict[str, Any]:
-    """Return the fields that the replies to all callers of a call share.
+def _replies(call: AcceptedCall, shared: Message, answer: Callable[[Moves], Message]) -> list[bytes]:
+    """Return the serialized replies to the callers of a call.
 
-    Serialized messages can be concatenated, so these fields are serialized once for all replies.
+    Serialized messages can be concatenated, so the fields that all replies share are serialized once. Callers
+    who get equal moves and nothing else get the same reply.
     """
+    moves, end = call.answer.moves, shared.SerializeToString()
+    if call.callers is None:
+        return [answer(moves).SerializeToString() + end]
+    if moves.are_alone:
+        values, which = np.unique(moves.moves, return_inverse=True)
+        each = [answer(one).SerializeToString() + end for one in Moves(values).by_board()]
+        return [each[index] for index in which.tolist()]
+    return [answer(one).SerializeToString() + end for one in moves.by_board()]
+
+
+def _shared_fields(call: AcceptedCall) -> dict[str, Any]:
+    """Return the fields that the replies to all callers of a call share."""
     return {
         "model": call.served.name,
         "version": call.served.version,

@@ -25,6 +25,8 @@ from octofold_proto.errors import (
     Unavailable,
     UnknownModel,
 )
+from octofold_proto.messages import MOVES
+from octofold_proto.octofold.v1.inference_pb2 import NextMovesResponse
 from octofold_server.admission.admission import Admission, AdmissionLimits
 from octofold_server.admission.request import Request
 from octofold_server.batching.call import Answer
@@ -36,8 +38,8 @@ from octofold_server.grpc_transport.unary import UnaryCalls
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 from octofold_server.protocols.octofold_v1 import NextMovesCodec
-from support.fakes import RecordingBackend
-from support.served import packed
+from support.fakes import RecordingBackend, fake_moves
+from support.served import boards_of, packed
 from support.servers import WriteVersion
 
 
@@ -274,3 +276,20 @@ def test_refusing_calls_stops_open_streams_and_draining_waits_for_them(admission
         drained.join(0.1)
         assert drained.is_alive()
     drained.join()
+
+
+def test_alike_messages_are_answered_by_their_own_board_wherever_it_is(models: Models) -> None:
+    admission = Admission(models)
+    admission.open()
+    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    asked = boards_of(4)
+    plain = [packed(board[np.newaxis]).SerializeToString() for board in asked % 9]
+    unknown = [b"\x7a\x10" + bytes(range(16)) + message for message in plain]  # a field before the board
+    twice = [message + plain[0] for message in plain]  # the last one counts; the size is that of `unknown`
+    moves = fake_moves(asked % 9).moves.tolist()
+    last = moves[:1] * 4
+    for messages, expected in 2 * [(plain, moves), (unknown, moves), (twice[::-1], last), (twice, last)]:
+        ends: Queue[bytes | int] = Queue()
+        calls.take([(RecordingRpc(ends), message) for message in messages])
+        replies = [NextMovesResponse.FromString(bytes(ends.get())) for _ in messages]
+        assert sorted(MOVES.read(reply.moves, 1)[0] for reply in replies) == sorted(expected)

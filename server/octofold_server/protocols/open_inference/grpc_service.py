@@ -124,9 +124,9 @@ class ModelInfer:
         """Return the request id in a message."""
         return usable_request_id(message.id) if message.id else ""
 
-    def replies(self, messages: Sequence[pb.ModelInferRequest], call: AcceptedCall) -> list[bytes]:
+    def replies(self, message: pb.ModelInferRequest, call: AcceptedCall) -> list[bytes]:
         """Return the replies of an answered call: here one, because callers do not share it."""
-        return [_response(message, call).SerializeToString() for message in messages]
+        return [_response(message, call).SerializeToString()]
 
 
 class ModelStreamInfer(ModelInfer):
