@@ -156,15 +156,15 @@ def play(
         seed: seed of the games.
         games: indices of new games, and unfinished games to continue.
         parallel: maximum number of games at a time, at least 1.
-        largest_exponent: a game ends when it exceeds this exponent.
+        largest_exponent: a game ends when a tile exceeds 2 to this exponent.
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
         on_lost: called when a server begins to fail while others still work, with its index and its error.
         on_unfinished: called at the end, even after an error, with games that have begun and not ended.
         retry: how often and after which pauses a full or unavailable server is retried.
         retry_timeout_seconds: timeout for retries to an unavailable server. The games end when all servers
             have been unavailable for this long.
-        full_timeout_seconds: timeout for retries to servers with full queues while none answers, if this is
-            longer than `retry_timeout_seconds`.
+        full_timeout_seconds: the games end when full queues have kept all servers from answering for this
+            long, or for `retry_timeout_seconds` if that is longer.
 
     Raises:
         BrokenAnswer: a move is illegal.

@@ -58,7 +58,7 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The margins with which the bets answer this question soonest, for `Bets.ratio_limits`."""
+        """The margins of `Bets.ratio_limits` with which this question needs the fewest games."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 

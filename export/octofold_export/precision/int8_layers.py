@@ -136,7 +136,7 @@ class FirstLayer:
         return np.concatenate(found, axis=1)
 
     def rounded(self, divisors: Floats, scale: np.float32) -> RoundedFirstLayer:
-        """Return the layer in uint8: features divided by `divisors` `[features]`, in steps of `scale`."""
+        """Return the layer with outputs in uint8: features are divided by `divisors` and then by `scale`."""
         windows = [
             Windows(kind.name, kind.places, [term / (divisors * scale) for term in kind.terms])
             for kind in self.windows

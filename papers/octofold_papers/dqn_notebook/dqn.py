@@ -49,7 +49,7 @@ class DQNOptions:
     """Options of a training run. The defaults are the published ones."""
 
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
-    replay: int = option(10_000, "number of latest moves from which batches are drawn", minimum=1, fixed=True)
+    replay: int = option(10_000, "size of the replay buffer, in moves", minimum=1, fixed=True)
     batch_size: int = option(100, "moves per update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
     discount: float = option(0.9, "discount factor of rewards per move", maximum=1)

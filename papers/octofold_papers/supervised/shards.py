@@ -127,7 +127,7 @@ def _convert(
             random = np.random.default_rng(seed)
             sources = _scatter(logs, partial, on_bad, on_read, shards, random)
             if not any(source.moves for source in sources):
-                raise LogError(f"no moves in {', '.join(map(str, logs)) or 'no files'}")
+                raise LogError(f"no moves in {', '.join(map(str, logs))}")
             counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
             index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
             write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")

@@ -99,7 +99,7 @@ class LazyZeroPlayer(ValuePlayer):
 
 
 class _Numbers:
-    """Random numbers of the form `lazyzero.Uniform`. Those of a board depend only on its random stream."""
+    """A `lazyzero.Uniform` that draws the numbers of each board from the board's own random stream."""
 
     def __init__(self, streams: NDArray[np.uint64]) -> None:
         self._streams, self._drawn = streams[:, None], 0

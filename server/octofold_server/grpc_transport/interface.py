@@ -73,16 +73,16 @@ class Rpc(Protocol):
         The transport then calls `on_left`. The method still has to end the call, unless it already has.
 
         Args:
-            code: number of the status code.
+            code: the gRPC status code, as a number.
             details: the message of the status.
         """
         ...
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
-        """End the call after the messages that were sent.
+        """End the call; the messages that were passed to `send` go out first.
 
         Args:
-            code: number of the status code.
+            code: the gRPC status code, as a number.
             details: the message of the status.
             trailing: trailing metadata.
         """
