@@ -116,13 +116,7 @@ def decide(graph: GraphBuilder, scores: str, merged: MergedScores, legal: str, r
     votes = _count_votes(graph, scores, zero_if_illegal)
     graph.add("Cast", [votes], VOTES.name, to=TensorProto.UINT8)
 
-    best_scores = merged.scores
-    if rule == "vote":
-        most = graph.add("ReduceMax", [votes, graph.integers(1)], "most_votes", keepdims=1)
-        leads = graph.add("Equal", [votes, most], "leads")
-        loser = graph.constant("loser", np.array(-np.inf, np.float32))
-        best_scores = graph.add("Where", [leads, best_scores, loser], "leaders_worth")
-    best = _choose_best(graph, best_scores, merged)
+    best = _break_ties(graph, votes if rule == "vote" else None, merged)
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")
@@ -139,12 +133,18 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
     return graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
 
 
-def _choose_best(graph: GraphBuilder, scores: str, merged: MergedScores) -> str:
-    """Choose the move `[N]` with the largest of the `scores` `[N, 4]`, and break ties by a fixed order.
+def _break_ties(graph: GraphBuilder, votes: str | None, merged: MergedScores) -> str:
+    """Choose the move `[N]` with the largest merged score; of those with the most `votes` `[N, 4]`, if any.
 
     Moves whose score is at most `merged.tie` below the largest score count as equal. The first of them in the
     order up, right, down, left wins.
     """
+    scores = merged.scores
+    if votes is not None:
+        most = graph.add("ReduceMax", [votes, graph.integers(1)], "most_votes", keepdims=1)
+        leads = graph.add("Equal", [votes, most], "leads")
+        loser = graph.constant("loser", np.array(-np.inf, np.float32))
+        scores = graph.add("Where", [leads, scores, loser], "leaders_worth")
     largest = graph.add("ReduceMax", [scores, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))
     if merged.tie_of_best is not None:
