@@ -319,8 +319,7 @@ class Admission:
             self.take_slot()
         served = None
         try:
-            if request.timeout_seconds != math.inf:
-                deadline = min(deadline, time.monotonic() + request.timeout_seconds)
+            deadline = request.deadline(deadline)
             served = self._served(request)
             boards, outputs = self._checked(request, served)
             return AcceptedCall(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,10 @@ class Request(NamedTuple):
     outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has
     needs_outputs: bool = True  # whether a model without one of them refuses the request
     search_seconds: float = math.inf  # for each board; infinity: the player's options decide
+
+    def deadline(self, of_transport: float) -> float:
+        """Return how long the call may wait: the earlier of its two deadlines, times of `time.monotonic`."""
+        return min(of_transport, time.monotonic() + self.timeout_seconds)
 
 
 def search_seconds(search_time_us: int) -> float:

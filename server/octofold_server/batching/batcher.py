@@ -27,7 +27,7 @@ from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unav
 from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
 from octofold_server.batching.budgets import LONG_LANES, LONG_NICENESS, Budgets
 from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part
-from octofold_server.batching.deadlines import Deadlines
+from octofold_server.batching.deadline_heap import DeadlineHeap
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
@@ -125,7 +125,7 @@ class Batcher:
         self._levels = (self._interactive, self._bulk, self._long)  # the two priorities first
         self._budgets = budgets
         self._bulk_passed_over = 0  # number of batches since bulk boards last ran, while some waited
-        self._deadlines = Deadlines()
+        self._deadlines = DeadlineHeap()
         self._pace = Pace()
         self._now = clock
         self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of running batches, by thread

@@ -15,7 +15,7 @@ from octofold_server.batching.call import Call
 SMALLEST_SWEEP = 64
 
 
-class Deadlines:
+class DeadlineHeap:
     """The deadlines of open calls.
 
     Most calls end long before their deadline. Removing each of them from the heap at once would be expensive.

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 from octofold_server.batching.call import Call
-from octofold_server.batching.deadlines import SMALLEST_SWEEP, Deadlines
+from octofold_server.batching.deadline_heap import SMALLEST_SWEEP, DeadlineHeap
 
 
 def call_until(deadline: float, *, done: bool = False) -> Call:
@@ -16,7 +16,7 @@ def call_until(deadline: float, *, done: bool = False) -> Call:
 
 
 def test_a_passed_deadline_is_reported_once_and_not_for_a_finished_call() -> None:
-    deadlines = Deadlines()
+    deadlines = DeadlineHeap()
     calls = [call_until(1), call_until(2, done=True), call_until(3), call_until(9)]
     for call in calls:
         deadlines.add(call)
@@ -26,7 +26,7 @@ def test_a_passed_deadline_is_reported_once_and_not_for_a_finished_call() -> Non
 
 
 def test_a_million_calls_that_finish_in_time_are_not_kept() -> None:
-    deadlines = Deadlines()
+    deadlines = DeadlineHeap()
     done = call_until(1e9, done=True)
     for _ in range(1_000_000):
         deadlines.add(done)
@@ -34,7 +34,7 @@ def test_a_million_calls_that_finish_in_time_are_not_kept() -> None:
 
 
 def test_an_abandoned_call_is_freed_with_its_boards() -> None:
-    deadlines = Deadlines()
+    deadlines = DeadlineHeap()
     call = call_until(1e9)
     deadlines.add(call)
     boards = weakref.ref(call.boards)
