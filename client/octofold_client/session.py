@@ -19,6 +19,7 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.live_file import LiveFile
 from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
@@ -32,7 +33,6 @@ from octofold_client.extras import require_extra
 from octofold_client.provenance import record_run
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
-from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted
 
 if TYPE_CHECKING:  # extras, and rich

@@ -27,6 +27,7 @@ from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.judge_flags import JudgeFlags
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.studies.analysis import (
     COSTLIEST_KEPT,
@@ -42,7 +43,6 @@ from octofold_client.studies.analysis import (
     judge_positions,
 )
 from octofold_client.terminal.display import count_on, display_on
-from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.markdown import print_markdown
 from octofold_client.wording import aligned, counted
 

@@ -15,9 +15,9 @@ from rich.live import Live
 from octofold_client.cli.judge_flags import JudgeFlags
 from octofold_client.contenders.judges import Adviser
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.hand import Hand, HandGame, draw
-from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
 _RESIZE_SECONDS = 0.5

@@ -26,6 +26,7 @@ from octofold_client.cli.arguments import (
 )
 from octofold_client.cli.game_flags import name_in_folder, result_folders
 from octofold_client.errors import EvaluationError, UsageError
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import require_extra
 from octofold_client.loadtest.boards import played_boards
@@ -38,7 +39,6 @@ from octofold_client.loadtest.workers import load_windows
 from octofold_client.provenance import Provenance
 from octofold_client.rpc.targets import servers_of
 from octofold_client.terminal.display import display_on
-from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.markdown import print_markdown
 
 MOST_CALLERS, MOST_PROCESSES, MOST_RATE = 65_536, 256, 1e6

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_game.replays import read_replays, recover
 from support.commands import Command
 from support.evaluations import ENDLESS, GAMES, OPTIONS, first_games, go_on, wait_for_games

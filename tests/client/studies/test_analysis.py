@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, Opinion
+from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.studies.analysis import Analysis, Ending, Verdicts, judge_positions
-from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 from octofold_game.trajectories import Trajectory, last_positions
