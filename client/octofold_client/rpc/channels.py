@@ -98,7 +98,7 @@ def methods_of(channel: Any) -> dict[str, Any]:
     }
 
 
-class RoundRobin:
+class ReadyServers:
     """Chooses the ready addresses in turn.
 
     If none is ready, it uses the addresses that may become ready; if all have failed, all addresses.
@@ -115,7 +115,7 @@ class RoundRobin:
         self._turn = itertools.count()
         self._lock = threading.Lock()  # guards the states; `_choices` is replaced as a whole
 
-    def next(self) -> int:
+    def choose(self) -> int:
         """Return the number of the address to use next."""
         choices = self._choices
         return choices[next(self._turn) % len(choices)]
@@ -141,29 +141,29 @@ class RoundRobin:
 class _Method:
     """One method of several channels. Each call uses the next channel."""
 
-    def __init__(self, methods: Sequence[Any], round_robin: RoundRobin) -> None:
+    def __init__(self, methods: Sequence[Any], servers: ReadyServers) -> None:
         self._methods = methods
-        self._round_robin = round_robin
+        self._servers = servers
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._round_robin.next()](*arguments, **options)
+        return self._methods[self._servers.choose()](*arguments, **options)
 
     def future(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._round_robin.next()].future(*arguments, **options)
+        return self._methods[self._servers.choose()].future(*arguments, **options)
 
 
 class _Channels:
     """Several channels that look like one channel to the stubs."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        self.round_robin = RoundRobin(addresses)
+        self.servers = ReadyServers(addresses)
         self.channels = channels
 
     def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.round_robin)
+        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.servers)
 
     def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
-        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.round_robin)
+        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.servers)
 
 
 class BlockingChannels(_Channels):
@@ -171,7 +171,7 @@ class BlockingChannels(_Channels):
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         super().__init__(addresses, channels)
-        self._watches = [partial(self.round_robin.set_state, number) for number in range(len(channels))]
+        self._watches = [partial(self.servers.set_state, number) for number in range(len(channels))]
         for channel, watch in zip(channels, self._watches, strict=True):
             channel.subscribe(watch, try_to_connect=True)
         _watching.add(self)
@@ -217,7 +217,7 @@ class AsyncChannels(_Channels):
     async def _watch(self, number: int, channel: Any) -> None:
         while True:
             state = channel.get_state(try_to_connect=True)
-            self.round_robin.set_state(number, state)
+            self.servers.set_state(number, state)
             await channel.wait_for_state_change(state)
 
     async def channel_ready(self) -> None:

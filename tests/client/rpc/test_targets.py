@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from octofold_client import InvalidRequest
-from octofold_client.rpc.channels import RoundRobin
+from octofold_client.rpc.channels import ReadyServers
 from octofold_client.rpc.targets import addresses_of, host_and_port
 
 READY = grpc.ChannelConnectivity.READY
@@ -38,14 +38,14 @@ def test_a_target_that_is_not_an_address_is_named(target: str) -> None:
 
 
 def test_calls_go_in_turn_to_ready_servers_else_to_connecting_ones_else_to_all() -> None:
-    round_robin = RoundRobin("abc")
-    assert sorted(round_robin.next() for _ in range(3)) == [0, 1, 2]
-    round_robin.set_state(1, FAILED)
-    assert {round_robin.next() for _ in range(4)} == {0, 2}
-    round_robin.set_state(2, READY)
-    assert {round_robin.next() for _ in range(4)} == {2}
-    round_robin.set_state(0, READY)
-    assert sorted(round_robin.next() for _ in range(4)) == [0, 0, 2, 2]
+    servers = ReadyServers("abc")
+    assert sorted(servers.choose() for _ in range(3)) == [0, 1, 2]
+    servers.set_state(1, FAILED)
+    assert {servers.choose() for _ in range(4)} == {0, 2}
+    servers.set_state(2, READY)
+    assert {servers.choose() for _ in range(4)} == {2}
+    servers.set_state(0, READY)
+    assert sorted(servers.choose() for _ in range(4)) == [0, 0, 2, 2]
     for number in range(3):
-        round_robin.set_state(number, FAILED)
-    assert {round_robin.next() for _ in range(6)} == {0, 1, 2}
+        servers.set_state(number, FAILED)
+    assert {servers.choose() for _ in range(6)} == {0, 1, 2}
