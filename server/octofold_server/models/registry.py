@@ -213,7 +213,7 @@ class Models:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._set_unloaded(name, False)
             self._players.add(name)
-            statuses = self._update(name, folders)
+            statuses = self._replace_versions(name, folders)
         policy = self._config.versions.of(name)
         newest = max((version for version in statuses if policy.allows(version)), default=None)
         if newest is None:
@@ -280,13 +280,13 @@ class Models:
     def _update_each(self, names: Iterable[str], by_name: Mapping[str, list[VersionFolder]]) -> None:
         for name in names:
             try:
-                self._update(name, by_name.get(name, []))
+                self._replace_versions(name, by_name.get(name, []))
             except Unavailable:
                 raise
             except Exception:  # no error may prevent the update of other models
                 _log.exception("cannot update the model %s", name)
 
-    def _update(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
+    def _replace_versions(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
         """Update one model from its folders and its policy. A version that fails to load does not stop this.
 
         Returns:
