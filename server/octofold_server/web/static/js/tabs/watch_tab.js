@@ -6,7 +6,7 @@ import { announce, grouped, make, when } from "../../viewer/dom.js";
 import { ReplayReader } from "../../viewer/replays.js";
 import { comparison } from "../watch/comparison.js";
 import { Facts } from "../watch/facts.js";
-import { drawHistogram } from "../watch/pictures.js";
+import { drawHistogram } from "../watch/histogram.js";
 import { Ratings } from "../watch/ratings.js";
 
 const LOOK_MS = 1000;
