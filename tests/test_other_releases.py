@@ -25,7 +25,7 @@ GRPCIO = next(each for each in map(Requirement, REQUIREMENTS) if each.name == "g
 OLDEST = next(each.version for each in GRPCIO.specifier if each.operator == ">=")
 OF_BOTH_TRANSPORTS = (
     "tests/server/grpc_transport/test_transports.py",
-    "tests/server/grpc_transport/test_choice.py",
+    "tests/server/grpc_transport/test_transport_choice.py",
     "tests/server/protocols/test_octofold_v1.py",
 )
 

@@ -14,9 +14,9 @@ from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_value import network_lanes
 from octofold_server.config.options import Config
 from octofold_server.grpc_transport.arrivals import Arrivals
-from octofold_server.grpc_transport.choice import new_server
 from octofold_server.grpc_transport.interface import Server
 from octofold_server.grpc_transport.methods import Methods, UnreadReplies
+from octofold_server.grpc_transport.transport_choice import new_server
 from octofold_server.grpc_transport.unary import ThreadedMethods
 from octofold_server.models.registry import Models
 from octofold_server.process.shared_service import ProcessSlot, SharedService

@@ -13,9 +13,9 @@ import pytest
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
-from octofold_server.grpc_transport.choice import new_server
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.transport_choice import new_server
 from support.grpc_calls import raw_unary
 
 Unary = Callable[[Rpc, bytes], None]

@@ -24,10 +24,10 @@ sys.exit(main())
 NO_GRPCIO_NAME = "from grpc._cython import cygrpc; del cygrpc.CompletionType"
 NO_NATIVE = "sys.modules['pygrpc_native'] = None"
 SILENT_NATIVE = """
-from octofold_server.grpc_transport import choice
+from octofold_server.grpc_transport import transport_choice
 from octofold_server.grpc_transport.native import NativeServer
 NativeServer.start = lambda server: None
-choice.CHECK_SECONDS = 0.1
+transport_choice.CHECK_SECONDS = 0.1
 """
 
 
