@@ -20,7 +20,7 @@ from octofold_game.contract.searches import Limits, SearchResult
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 
 from octofold_players.compiled.search_limits import NEVER, RUNNING, STOPPED, TURN_OVER, clock, deadline_in
-from octofold_players.compiled.spread import numba_threads, parallel_for_each, spread_parts
+from octofold_players.compiled.threads import numba_threads, parallel_for_each, spread_parts
 from octofold_players.downgrading import pack_downgraded
 from octofold_players.endgame.lookup import EndgameTable, endgame_moves
 from octofold_players.local_player import ValuePlayer, best_moves, check_option

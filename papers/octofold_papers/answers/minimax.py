@@ -32,7 +32,7 @@ from octofold_game.bitboards import (
 )
 from octofold_game.compiling import njit
 from octofold_players.compiled.line_tables import Lines, line_table, sum_of_rows, without_gaps
-from octofold_players.compiled.spread import parallel_for_each, spread
+from octofold_players.compiled.threads import parallel_for_each, spread
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 
 _U = np.uint64

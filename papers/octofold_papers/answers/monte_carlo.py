@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, POINTS, slide, spawn
 from octofold_game.compiling import njit
-from octofold_players.compiled.spread import spread
+from octofold_players.compiled.threads import spread
 from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.random_player import LARGEST_SEED, random_move, seed_by_board
 

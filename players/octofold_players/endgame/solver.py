@@ -22,7 +22,7 @@ from octofold_game.bitboards import slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.spread import numba_threads, spread_parts
+from octofold_players.compiled.threads import numba_threads, spread_parts
 from octofold_players.endgame.formation import Formation, Shape, is_goal, shape
 from octofold_players.endgame.layers import Layers, first_positions, index_of, layers_of, upper_and_lower
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import slide, spawn
 from octofold_game.compiling import njit
 
-from octofold_players.compiled.spread import numba_threads, spread_parts
+from octofold_players.compiled.threads import numba_threads, spread_parts
 from octofold_players.endgame.lookup import EndgameTable, find_entry, move_at
 
 _U = np.uint64

@@ -27,8 +27,8 @@ from octofold_game.contract.searches import FileSource
 from octofold_game.system.files import atomic_write
 
 from octofold_players.compiled.instructions import gather_bits, prefetch
-from octofold_players.compiled.spread import part_count
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped, save_array
+from octofold_players.compiled.threads import part_count
 from octofold_players.ntuple.compact_tables import NETWORK_FILE, PAGE, CompactTables, is_compact
 from octofold_players.ntuple.tdl2048 import read_weights
 from octofold_players.ntuple.tuples import check_stages, check_tuples

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_players.compiled.spread import numba_threads, parallel_for_each, spread
+from octofold_players.compiled.threads import numba_threads, parallel_for_each, spread
 
 needs_two_threads = pytest.mark.skipif(numba_threads() < 2, reason="needs two threads")
 
@@ -57,7 +57,7 @@ def test_after_an_exception_no_part_begins_and_running_parts_end(error: type[Bas
 FORK = """
 import os
 import numpy as np
-from octofold_players.compiled.spread import spread
+from octofold_players.compiled.threads import spread
 
 def fill(boards, result):
     result[:] = boards
