@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from octofold_game.commands.options import Folder, Seed, argument, integer, one_of, option
 from octofold_game.commands.subcommands import Command
-from octofold_training.program import (
+from octofold_training.shared_commands import (
     CONTINUES,
     Count,
     Device,

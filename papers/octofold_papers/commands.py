@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.games.tensor_teacher import TensorTeacher
-from octofold_training.program import NetworkFlags, RunFlags
 from octofold_training.recipes import Recipe
 from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import Forecast, ProgressLine, notice
+from octofold_training.shared_commands import NetworkFlags, RunFlags
 from octofold_training.train_command import Trainer, device_of, run_trainer, train_network
 
 from octofold_papers.dqn_notebook import dqn

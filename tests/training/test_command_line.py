@@ -13,7 +13,7 @@ from octofold_game.episodes import IllegalMoveError
 from octofold_players.local_player import OptionError
 from octofold_training.cli import TrimFlags
 from octofold_training.errors import TrainingError
-from octofold_training.program import run_program
+from octofold_training.shared_commands import run_program
 from support.terminals import OCTOFOLD, Screen
 
 COMMANDS = {

@@ -14,7 +14,14 @@ from typing import Literal
 from octofold_game.commands.options import Folder, Seed, option
 from octofold_game.commands.subcommands import Command
 
-from octofold_training.program import Count, NetworkFlags, RunFlags, imported, run_program, training_commands
+from octofold_training.shared_commands import (
+    Count,
+    NetworkFlags,
+    RunFlags,
+    imported,
+    run_program,
+    training_commands,
+)
 
 Tile = Literal[32, 64, 128, 256, 512, 1024, 2048]
 

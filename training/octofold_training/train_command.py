@@ -25,12 +25,12 @@ from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.networks.architectures import kinds
 from octofold_training.networks.build import interface_of
-from octofold_training.program import NetworkFlags, RunFlags
 from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import loop
 from octofold_training.run.curves import Curves
 from octofold_training.run.progress import Forecast, ProgressLine, duration, notice
 from octofold_training.run.training_run import RunProgress, TrainingRun
+from octofold_training.shared_commands import NetworkFlags, RunFlags
 
 if TYPE_CHECKING:
     from octofold_training.cli import StudentFlags
