@@ -41,11 +41,14 @@ from octofold_export.checks.gates import (
 )
 from octofold_export.checks.reference import Reference, measured_spread, plain_head, reference_answers
 from octofold_export.checks.sample_boards import (
+    SEED,
+    RecordedBoards,
     Report,
     boards_by_stage,
     evaluated_positions,
     read_boards,
     record_boards,
+    recorded_boards,
     silent,
 )
 from octofold_export.checks.views_choice import ViewSetting, choose_views
@@ -64,19 +67,7 @@ from octofold_export.publishing.strength_gate import play_against_newest
 from octofold_export.publishing.version_files import Agreement, triton_config, version_files, with_comparison
 from octofold_export.sources.source import Source
 
-_CALIBRATION_BOARDS = 4_096
-"""Maximum number of calibration boards for int8, which exceeds the number of inputs of a wide layer. At most
-a third of the recorded boards are calibration boards."""
-_MEASURED_BOARDS = 10_240
-"""Number of boards on which the graphs are compared."""
-_LARGE_WEIGHTS = 50_000_000
-"""Minimum number of weights of a large network. The int8 form of a large network is made only on request,
-because quantization takes several times the network's memory. An export uses fewer boards for it, because it
-evaluates only about a hundred boards a second."""
-_LARGE_DIVISOR = 5
-"""Divisor of the number of recorded boards for a large network."""
 _SPREAD_BOARDS = 4_096
-_SEED = 1
 _OUR_SYMMETRIES = 8
 """Number of views for our own networks, which learn from turned and mirrored boards."""
 
@@ -169,17 +160,7 @@ def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
-    return record_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, _SEED, silent)
-
-
-@dataclass(frozen=True, eq=False)
-class RecordedBoards:
-    """Boards from games: the calibration boards of int8, and the boards on which graphs are measured."""
-
-    calibration: NDArray[np.uint8]
-    """Calibration boards `[M, 16]`: the quantization to int8 chooses its scales and integers by them."""
-    measured: NDArray[np.uint8]
-    """Boards `[M, 16]` on which the graphs are compared, with no board in common with `calibration`."""
+    return record_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, SEED, silent)
 
 
 @dataclass
@@ -218,7 +199,9 @@ def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
-    boards = recorded_boards(plan, player, report)
+    boards = recorded_boards(
+        player, flags.boards, source.description.largest_exponent, report, is_large=source.is_large
+    )
     reference, equal = check_float32(plan, player, boards, report)
     made = NewGraphs({"fp32": graph}, refused=left_out_by_default(source, flags))
     if (moves_only := plan.moves_graph(source.fp32, graph, boards.measured)) is not None:
@@ -332,23 +315,10 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
     """Return the precisions that are exported only on request, with the reasons."""
-    if flags.precisions is not None or source.int8 is None or source.weights < _LARGE_WEIGHTS:
+    if flags.precisions is not None or source.int8 is None or not source.is_large:
         return {}
     reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests it"
     return {"int8": reason}
-
-
-def recorded_boards(plan: ExportPlan, player: FoldedGraph, report: Report) -> RecordedBoards:
-    """Return calibration boards and boards to measure on, from --boards or from games of `player`."""
-    largest = plan.source.description.largest_exponent
-    if plan.flags.boards is not None:
-        boards = read_boards(plan.flags.boards, largest)
-    else:
-        large = plan.source.weights >= _LARGE_WEIGHTS
-        count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if large else 1)
-        report(f"playing games until they contain {count:,} different boards")
-        boards = record_boards(player, count, largest, _SEED, report)
-    return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def check_float32(
@@ -410,7 +380,7 @@ def agreement_with(
     Raises:
         GateError: the share is too low, or an answer is not finite.
     """
-    kinds = boards_by_stage(boards.measured, plan.source.description.largest_exponent, _SEED)
+    kinds = boards_by_stage(boards.measured, plan.source.description.largest_exponent, SEED)
     by_vote = plan.rule == "vote" and plan.symmetries > 1
     return Agreement(*check_agreement(precision, reduced, player, boards.measured, kinds, by_vote=by_vote))
 

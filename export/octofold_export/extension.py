@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from octofold_game.contract.model import GRAPH_FILES, MOVES_FILES, PRECISIONS, Card, GraphFile, Precision
 
 from octofold_export.checks.folded_graph import FoldedGraph
-from octofold_export.checks.sample_boards import Report
+from octofold_export.checks.sample_boards import Report, recorded_boards
 from octofold_export.errors import ExportError
 from octofold_export.export import (
     ExportPlan,
@@ -23,7 +23,6 @@ from octofold_export.export import (
     add_reduced_precision,
     agreement_with,
     check_float32,
-    recorded_boards,
     wanted_precisions,
     with_checks,
 )
@@ -58,7 +57,9 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     player = _load_published_graph(folder, card, "fp32", source)
     flags = dataclasses.replace(flags, views_output=player.with_views)
     plan = ExportPlan(source, flags, rule, card.symmetries, _spread_of(card))
-    boards = recorded_boards(plan, player, report)
+    boards = recorded_boards(
+        player, flags.boards, source.description.largest_exponent, report, is_large=source.is_large
+    )
     reference, equal = check_float32(plan, player, boards, report)
 
     made = NewGraphs({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,17 @@ from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
 
 FEWEST_BOARDS = 256
+SEED = 1
 Report = Callable[[str], None]
 """A function that receives progress messages, one line each."""
 
+_CALIBRATION_BOARDS = 4_096
+"""Maximum number of calibration boards for int8, which exceeds the number of inputs of a wide layer. At most
+a third of the recorded boards are calibration boards."""
+_MEASURED_BOARDS = 10_240
+"""Number of boards on which the graphs are compared."""
+_LARGE_DIVISOR = 5
+"""Divisor of the number of recorded boards for a large network."""
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
 """Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
@@ -37,6 +46,32 @@ _FEWEST_IN_STAGE = 50
 _RANDOM_BOARDS = 2_048
 _EMPTY_SHARE = 0.25
 """Approximate share of empty cells on random boards."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedBoards:
+    """Boards from games: the calibration boards of int8, and the boards on which graphs are measured."""
+
+    calibration: NDArray[np.uint8]
+    """Calibration boards `[M, 16]`: the quantization to int8 chooses its scales and integers by them."""
+    measured: NDArray[np.uint8]
+    """Boards `[M, 16]` on which the graphs are compared, with no board in common with `calibration`."""
+
+
+def recorded_boards(
+    player: Player, file: Path | None, largest_exponent: int, report: Report, *, is_large: bool
+) -> RecordedBoards:
+    """Return calibration boards and boards to measure on, from `file` or from games of `player`.
+
+    `is_large` says whether the network is large.
+    """
+    if file is not None:
+        boards = read_boards(file, largest_exponent)
+    else:
+        count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if is_large else 1)
+        report(f"playing games until they contain {count:,} different boards")
+        boards = record_boards(player, count, largest_exponent, SEED, report)
+    return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def silent(_line: str) -> None:

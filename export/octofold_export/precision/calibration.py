@@ -70,7 +70,7 @@ def quantize_network(
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
-def calibration_views(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def thin_for_convolutions(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the views to calibrate on: half of `views` for convolutions, otherwise all.
 
     In a convolution, each cell is a separate sample, so half of the boards suffice.

@@ -18,6 +18,10 @@ Boards = NDArray[np.uint8]
 Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
 """A function that makes the int8 evaluator from views `[N, 16]` of calibration boards and from an error to
 minimize."""
+_LARGE_WEIGHTS = 50_000_000
+"""Minimum number of weights of a large network. The int8 form of a large network is made only on request,
+because quantization takes several times the network's memory. An export uses fewer boards for it, because it
+evaluates only about a hundred boards a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,11 @@ class Source:
     moves; None if the network has no such function."""
     evidence: Evidence | None = None
     """The scores of games that support the description; None for our own networks."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the network is large, see `_LARGE_WEIGHTS`."""
+        return self.weights >= _LARGE_WEIGHTS
 
     @property
     def rule(self) -> Rule:
