@@ -28,7 +28,7 @@ State = np.dtype(
         ("positions", np.int64),
         ("next_look", np.int64),
         ("deadline", np.int64),
-        ("flag", np.int64),
+        ("stop_flag", np.int64),
         ("entries", np.int64),
         ("grows", np.int64),
         ("turn_end", np.int64),
@@ -40,7 +40,7 @@ State = np.dtype(
 - `positions`: number of visited positions
 - `next_look`: number of positions at which the search checks the clock and the flag next
 - `deadline`: time of `clock` at which the search ends
-- `flag`: address of the flag that ends the search; 0 without a flag
+- `stop_flag`: address of the flag that ends the search; 0 without a flag
 - `entries`: number of entries that the search has written to a transposition table
 - `grows`: whether a full table ends the search
 - `turn_end`: time of `clock` after which the search begins no further board
@@ -66,12 +66,12 @@ def deadline_in(seconds: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def visit(state, positions):
+def count_and_check_stop(state, positions):
     """Count visited positions. End the search if its deadline has passed or its flag is set."""
     state[0].positions += positions
     if state[0].positions >= state[0].next_look:
         state[0].next_look = state[0].positions + _POSITIONS_BETWEEN_LOOKS
-        if (state[0].flag and _byte_at(state[0].flag)) or (
+        if (state[0].stop_flag and _byte_at(state[0].stop_flag)) or (
             state[0].deadline != NEVER and clock() >= state[0].deadline
         ):
             state[0].ended = STOPPED

@@ -17,7 +17,7 @@ from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 from octofold_players.compiled.instructions import prefetch
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
-from octofold_players.compiled.search_limits import TABLE_FULL, may_begin, visit
+from octofold_players.compiled.search_limits import TABLE_FULL, count_and_check_stop, may_begin
 
 _U = np.uint64
 _F = np.float32
@@ -58,7 +58,7 @@ def search_boards(
         if not may_begin(state, n):
             return n
         before = state[0].positions
-        visit(state, len(moves))
+        count_and_check_stop(state, len(moves))
         for move in moves:
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
@@ -125,7 +125,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
     empty = count_empty(afterstate)
     share = probability / _F(empty)
     of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
-    visit(state, 1 + 2 * empty)
+    count_and_check_stop(state, 1 + 2 * empty)
     if depth == 1 or of_two < cutoff:
         expected = last_moves(afterstate, 1, lines, _OVER, 0.0)
     else:

@@ -15,7 +15,7 @@ from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-from octofold_players.compiled.search_limits import may_begin, visit
+from octofold_players.compiled.search_limits import count_and_check_stop, may_begin
 from octofold_players.ntuple.network import find_afterstate_entries, move_value
 
 _U = np.uint64
@@ -46,7 +46,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
         if not may_begin(state, n):
             return n
         before = state[0].positions
-        visit(state, len(moves))
+        count_and_check_stop(state, len(moves))
         if depth == 1:
             find_afterstate_entries(boards[n], network, layout, indices)
             for move in range(4):
@@ -81,7 +81,7 @@ def expected_value(afterstate, depth, values, layout, indices, state):
             if afterstate >> shift & _U(0xF) == _U(0) and not state[0].ended:
                 board = afterstate | exponent << shift
                 best = 0.0  # the value of a game that is over
-                visit(state, 5)
+                count_and_check_stop(state, 5)
                 if depth == 1:
                     find_afterstate_entries(board, values, layout, indices)
                 for move in range(4):

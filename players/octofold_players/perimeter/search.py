@@ -19,7 +19,7 @@ from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.compiled.last_moves import last_moves, slid_rows
 from octofold_players.compiled.line_tables import sum_of_lines
-from octofold_players.compiled.search_limits import may_begin, visit
+from octofold_players.compiled.search_limits import count_and_check_stop, may_begin
 
 _U = np.uint64
 _MINUS_INFINITY = -np.inf
@@ -63,7 +63,7 @@ def search_boards(
         if not may_begin(state, n):
             return n
         before = state[0].positions
-        visit(state, 4)
+        count_and_check_stop(state, 4)
         least_likely = np.float32(2.0 ** -(depth + cutoff_exponent))
         largest, worth = _value_of_largest_tile(boards[n]), sum_of_lines(boards[n], lines)
         least_worth = 2.0 * largest if worth >= 2 * largest else _MINUS_INFINITY
@@ -140,7 +140,7 @@ def _expected(afterstate, depth, likely, least_likely, least_worth, lost, lines,
     if entry.afterstate == afterstate and entry.tag == tag and entry.likely >= likely:
         return entry.worth
     empty = count_empty(afterstate)
-    visit(state, 1 + 2 * empty)
+    count_and_check_stop(state, 1 + 2 * empty)
     of_two, of_four = np.float32(likely * CHANCE_OF_TWO / empty), np.float32(likely * CHANCE_OF_FOUR / empty)
     # `last_moves` values all next afterstates that are too deep or too unlikely to be searched.
     deep = 0 if depth == 1 or of_two < least_likely else 1 if of_four < least_likely else 2
