@@ -553,7 +553,7 @@ class Batcher:
         call.done = True
         call.error = error
         if self._budgets is not None:
-            self._budgets.forget(call)
+            self._budgets.stop_if_no_caller_is_left(call)
         left = len(call.boards) - call.taken
         if left:
             level = self._level_of(call)

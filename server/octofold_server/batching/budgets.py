@@ -162,7 +162,7 @@ class Budgets:
             self._last = searched
         return True
 
-    def forget(self, call: Call) -> None:
+    def stop_if_no_caller_is_left(self, call: Call) -> None:
         """Remove a call that has ended, and stop the batches that have no other open call."""
         for running in self._running:
             running.open.discard(call)
