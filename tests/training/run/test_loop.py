@@ -99,6 +99,18 @@ def test_a_checkpoint_lists_every_stage_of_its_run_and_the_teachers_digest(
     assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
 
 
+def test_a_removed_option_begins_no_new_stage(student: Trainer, tmp_path: Path) -> None:
+    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # for runs of any length
+    student.train(tmp_path, positions=320.0, **fitting)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    for options in (state["options"], state["stages"][-1]["options"]):
+        options["removed"] = 1.0
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
+    run = student.train(tmp_path, positions=640.0, **fitting)
+    (stage,) = checkpoints.load(tmp_path / "net").training["stages"]
+    assert stage["positions"] == run.positions
+
+
 def _assert_same(left: Any, right: Any) -> None:
     assert type(left) is type(right)
     if isinstance(left, dict):

@@ -6,7 +6,7 @@ The folder of a run contains its resumable state, its history as JSON lines, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
@@ -95,18 +95,15 @@ def stages_so_far(
 
 
 def _is_same(before: Stage, now: Stage) -> bool:
-    """Return whether stage `now` continues stage `before`. Options unknown to `before` are ignored."""
-    known = {name: value for name, value in now["options"].items() if name in before["options"]}
-    return _without_lengths(before) == _without_lengths({**now, "options": known})
+    """Return whether stage `now` continues stage `before`. Options that only one of them has are ignored."""
+    shared = (before["options"].keys() & now["options"].keys()) - {*_LENGTHS}
+    return _compared(before, shared) == _compared(now, shared)
 
 
-def _without_lengths(stage: Stage) -> dict[str, Any]:
-    """Return the fields of a stage without the lengths of the stage and of the run."""
-    return _without_length(stage) | {"options": _without_length(stage["options"])}
-
-
-def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if name not in _LENGTHS}
+def _compared(stage: Stage, options: Set[str]) -> dict[str, Any]:
+    """Return the fields of a stage without its lengths, and with only the named options."""
+    fields = {name: value for name, value in stage.items() if name not in _LENGTHS}
+    return fields | {"options": {name: stage["options"][name] for name in options}}
 
 
 class _Counts(msgspec.Struct):
