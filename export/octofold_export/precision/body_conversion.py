@@ -149,9 +149,9 @@ def float16_body(body: onnx.ModelProto) -> onnx.ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about weights that are rounded to 0
             half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
+        ONNXModel(half).topological_sort()  # the converter appends its casts at the end
     except Exception as error:  # the converter raises errors of unrelated classes
         raise ExportError(
             f"onnxruntime cannot convert the network to float16: {first_line(error)}"
         ) from error
-    ONNXModel(half).topological_sort()  # the converter appends its casts at the end
     return half

@@ -72,6 +72,19 @@ def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs:
     assert half.ByteSize() < 0.75 * body.ByteSize()
 
 
+def test_a_network_that_cannot_be_converted_to_float16_is_refused_in_one_line() -> None:
+    body = TorchNetwork(nn.Linear(16, 4), "sparse").body(["output"], np.zeros((3, 16), np.float32))
+    (weights,) = (tensor for tensor in body.graph.initializer if len(tensor.dims) == 2)
+    dense = onnx.numpy_helper.to_array(weights).ravel()
+    values = onnx.numpy_helper.from_array(dense, weights.name)
+    places = onnx.numpy_helper.from_array(np.arange(dense.size), "places")
+    body.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, weights.dims))
+    body.graph.initializer.remove(weights)
+    assert run(body, np.zeros((1, 16), np.float32)).shape == (1, 4)
+    with pytest.raises(ExportError, match="onnxruntime cannot convert the network to float16"):
+        float16_body(body)
+
+
 def test_numbers_too_large_for_float16_are_found_on_a_cpu() -> None:
     body = TorchNetwork(nn.Linear(16, 4), "tiles").body(["output"], np.zeros((3, 16), np.float32))
     check_float16_range(body, np.full((1, 16), 8192, np.float32))
