@@ -108,7 +108,7 @@ def convert(
         raise LogError(f"{folder} already exists; name a new folder")
     partial = folder.with_name(folder.name + ".partial")
     _require_own(partial)
-    with exclusive_folder(partial):
+    with exclusive_folder(partial, folder):
         return _convert(logs, folder, partial, on_bad, on_read, shards, seed)
 
 

@@ -121,7 +121,7 @@ def test_only_files_of_a_killed_conversion_are_deleted(tmp_path: Path, log: Path
 
 def test_two_conversions_into_one_folder_do_not_mix(tmp_path: Path, log: Path) -> None:
     def convert_too(_moves: int) -> None:
-        with pytest.raises(TrainingError, match=f"{converted}.partial: another process is working"):
+        with pytest.raises(TrainingError, match=f"{converted}: another process is working"):
             convert([log], converted)
 
     converted = tmp_path / "converted"

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def exclusive_folder(folder: Path) -> Iterator[None]:
+def exclusive_folder(folder: Path, name: Path | None = None) -> Iterator[None]:
     """Create `folder` if missing, and lock it, since two processes would mix their states and histories.
 
-    The lock ends when the process ends, even by a crash.
+    The lock ends when the process ends, even by a crash. If `folder` is renamed at the end, `name` is the
+    name that the user gave.
 
     Raises:
         TrainingError: another process holds the lock, or the folder cannot be written.
@@ -34,7 +35,7 @@ def exclusive_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainingError(f"{folder}: another process is working in this folder") from None
+            raise TrainingError(f"{name or folder}: another process is working in this folder") from None
         yield
 
 
