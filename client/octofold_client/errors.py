@@ -79,7 +79,7 @@ class NotOctofold(UnexpectedStatus):
 
 
 class BrokenAnswer(OctofoldError):
-    """The answer is wrong: it has too few or too many moves, or an illegal move."""
+    """The answer does not match the request, or contains an illegal move."""
 
 
 class ClientClosed(OctofoldError):
@@ -97,13 +97,16 @@ class UsageError(EvaluationError):
 class OtherEvaluation(EvaluationError):
     """Games or answers belong to another evaluation, so they must not be mixed with those of this one.
 
-    It is raised in three cases:
+    It is raised in four cases:
 
     - A result folder contains games of another player, player file, seed or slice than requested.
     - A server answers with other model files than at the start, under the same name and version.
-    - The folders to merge contain games of different players, player files or seeds.
+    - The folders to merge contain games of different players, player files or seeds, or slices of different
+      evaluations.
+    - Games may be those of another player, because the player has no attribute `sha256` that identifies it.
 
-    Nothing is overwritten. Continue with the earlier conditions, or use another folder.
+    Nothing is overwritten. Continue with the earlier conditions, use another folder, or give the player the
+    attribute `sha256`.
     """
 
 

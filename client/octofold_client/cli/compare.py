@@ -169,7 +169,7 @@ def _check(options: Options, question: Question | None) -> None:
 
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
-    """Print a warning if `--limit` is too small even for players that score the same in every game."""
+    """Print a warning if `--limit` is too small for a yes, if both players score the same in every game."""
     if question.kind == BETTER:  # equal players: the answer can only be no
         return
     share, games = 1 / CAP, FIRST_GAMES
@@ -183,8 +183,8 @@ def _check_limit(options: Options, question: Question, first: Contender) -> None
     games += fewest_games(float(question.margin), share)
     if options.limit < games:
         print(
-            f"--limit {options.limit:,} is too small: even for equal players, {question.flag} takes at least "
-            f"{games:,} games",
+            f"--limit {options.limit:,} is too small: for equal players, a yes to {question.flag} takes at "
+            f"least {games:,} games",
             file=sys.stderr,
         )
 

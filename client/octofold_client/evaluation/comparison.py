@@ -278,7 +278,7 @@ class Comparison:
         games = len(self.first_scores)
         least = FIRST_GAMES * self.capped
         if games > least:
-            return f"The sequential test gives no result, because {self.first.name} never scores."
+            return f"The sequential test gives no result, because no score of {self.first.name} counts."
         return f"The sequential test requires more than {counted(least, 'game')}."
 
     @property

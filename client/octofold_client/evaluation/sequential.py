@@ -206,7 +206,7 @@ class Bets:
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
-            None if no game is left to bet on, or if the first player never scores.
+            None if no game is left to bet on, or if no score of the first player counts.
         """
         scores = np.array([first, second], np.float64)
         most = np.array([[greatest_score(exponent)] for exponent in exponents], np.float64)

@@ -188,7 +188,7 @@ def test_a_limit_that_cannot_suffice_is_reported_before_the_games(two_models: st
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done
     assert done.stderr.startswith(
-        "--limit 110 is too small: even for equal players, --no-worse-than 2% takes at least 743 games\n"
+        "--limit 110 is too small: for equal players, a yes to --no-worse-than 2% takes at least 743 games\n"
     )
 
 
