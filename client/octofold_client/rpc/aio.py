@@ -22,8 +22,8 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Create it inside a running event loop; only this loop can use it. If several tasks request the move for
-    one board at the same time, their boards are sent together. To stop waiting for an answer, cancel the
+    Create it inside a running event loop; only this loop can use it. If several tasks request moves for
+    single boards at the same time, their boards are sent together. To stop waiting for an answer, cancel the
     task.
     """
 

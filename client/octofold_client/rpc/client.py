@@ -105,7 +105,7 @@ class PendingAnswer(Generic[T]):
 class Client:
     """A blocking client, which many threads can use at once.
 
-    If several threads request the move for one board at the same time, their boards are sent together. Every
+    If several threads request moves for single boards at the same time, their boards are sent together. Every
     method raises an `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:

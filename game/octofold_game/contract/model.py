@@ -97,8 +97,8 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
     tensors: dict[str, ListedFile] = {}
     """The files of tensors that are too large for the graph, by the name of the tensor."""
     moves: ListedFile | None = None
-    """A faster graph with only the output `move`. It has no initializers: a server adds those of the complete
-    graph."""
+    """A faster graph with only the output `move`. It lacks the initializers that it shares with the complete
+    graph; a server adds those."""
     agreement: float | None = None
     """Share of the boards on which the move is the same as in float32; None for float32 itself."""
     agreement_by_stage: dict[str, StageAgreement] = {}

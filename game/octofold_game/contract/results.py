@@ -26,7 +26,7 @@ evaluation stops."""
 RESULT_SCHEMA = 4
 """Version of `result.json`. It increases when a field is removed or changes its meaning."""
 RESULT_SCHEMAS = (1, 2, 3, RESULT_SCHEMA)
-"""All versions of `result.json` that this version of Octofold reads."""
+"""All versions of `result.json` that the client reads."""
 COMPARISON_SCHEMA = 3
 """Version of `comparison.json`. It increases when a field is removed or changes its meaning."""
 FIRST_GAMES = 10
