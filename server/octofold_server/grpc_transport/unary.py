@@ -103,8 +103,9 @@ class UnaryCalls(Generic[AnyMessage]):
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
+        groups = self._alike(arrived) if self._joins and len(arrived) > 1 else [[one] for one in arrived]
         calls = []
-        for together in self._alike(arrived) if self._joins and len(arrived) > 1 else [arrived]:
+        for together in groups:
             if len(together) > 1 and (joined := self._join(together)) is not None:
                 calls.append(joined)
             else:
