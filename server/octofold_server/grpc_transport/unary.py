@@ -103,33 +103,40 @@ class UnaryCalls(Generic[AnyMessage]):
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
-        groups = self._alike(arrived) if self._joins and len(arrived) > 1 else [[one] for one in arrived]
+        groups = self._alike(arrived) if self._joins and len(arrived) > 1 else [(0, [one]) for one in arrived]
         calls = []
-        for together in groups:
-            if len(together) > 1 and (joined := self._join(together)) is not None:
+        for start, together in groups:
+            if len(together) > 1 and (joined := self._join(start, together)) is not None:
                 calls.append(joined)
             else:
                 calls += [call for one in together if (call := self._accept(*one)) is not None]
         self._admission.queue(calls)
 
-    def _alike(self, arrived: Sequence[Arrived]) -> list[list[Arrived]]:
-        """Group calls whose messages seem to differ only in their board."""
-        board_at, alone, groups = self._board_at, [], dict[bytes, list[Arrived]]()
+    def _alike(self, arrived: Sequence[Arrived]) -> list[tuple[int, list[Arrived]]]:
+        """Group calls whose messages differ only in 16 bytes, which are likely their board.
+
+        Returns:
+            The position of the 16 bytes, and the calls, for each group.
+        """
+        # Other calls may change `_board_at` at any time, so each group keeps its position.
+        board_at, alone, groups = self._board_at, [], dict[tuple[int, bytes], list[Arrived]]()
         for one in arrived:
             message = one[1]
             start = board_at.get(len(message))
             if start is None:
-                alone.append([one])
+                alone.append((0, [one]))
             else:
-                groups.setdefault(message[:start] + message[start + CELLS :], []).append(one)
-        return alone + list(groups.values())
+                rest = message[:start] + message[start + CELLS :]
+                groups.setdefault((start, rest), []).append(one)
+        return alone + [(start, together) for (start, _), together in groups.items()]
 
-    def _join(self, together: Sequence[Arrived]) -> AcceptedCall | None:
+    def _join(self, start: int, together: Sequence[Arrived]) -> AcceptedCall | None:
         """Join calls that `_alike` has grouped; return None if they must be accepted one by one."""
         codec, first = self._codec, together[0][1]
-        start = self._board_at[len(first)]
         stop = start + CELLS
         cells = b"".join([message[start:stop] for _, message in together])
+        if first[start - 1] >= 0x80:  # the first cell ends a number, which could decide where the board is
+            return None
         # If other cells in this place are the board of a message, too, so are those of the other messages.
         other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
         try:

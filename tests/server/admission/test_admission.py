@@ -26,7 +26,7 @@ from octofold_proto.errors import (
     UnknownModel,
 )
 from octofold_proto.messages import MOVES
-from octofold_proto.octofold.v1.inference_pb2 import NextMovesResponse
+from octofold_proto.octofold.v1.inference_pb2 import NextMovesRequest, NextMovesResponse
 from octofold_server.admission.admission import Admission, AdmissionLimits
 from octofold_server.admission.request import Request
 from octofold_server.batching.call import Answer
@@ -276,6 +276,24 @@ def test_refusing_calls_stops_open_streams_and_draining_waits_for_them(admission
         drained.join(0.1)
         assert drained.is_alive()
     drained.join()
+
+
+def test_messages_of_one_size_with_boards_in_two_places_keep_their_own_options(models: Models) -> None:
+    admission = Admission(models)
+    admission.open()
+    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    board = bytes([1, 2, 3, 4] * 4)
+    moved = b"\x7a\x02ab" + NextMovesRequest(boards=board).SerializeToString()  # a field before the board
+    first = NextMovesRequest(boards=bytes(range(8)) * 2, with_probabilities=True, priority="PRIORITY_BULK")
+    probabilities = NextMovesRequest(boards=board, with_probabilities=True, priority="PRIORITY_BULK")
+    votes = NextMovesRequest(boards=board, with_votes=True, priority="PRIORITY_BULK")
+    for burst in ([moved], [each.SerializeToString() for each in (first, probabilities, votes)]):
+        assert {len(message) for message in burst} == {22}
+        ends = [Queue[bytes | int]() for _ in burst]
+        calls.take([(RecordingRpc(end), message) for end, message in zip(ends, burst, strict=True)])
+        replies = [NextMovesResponse.FromString(bytes(end.get())) for end in ends]
+    assert [bool(reply.probabilities) for reply in replies] == [True, True, False]
+    assert [bool(reply.votes) for reply in replies] == [False, False, True]
 
 
 def test_alike_messages_are_answered_by_their_own_board_wherever_it_is(models: Models) -> None:
