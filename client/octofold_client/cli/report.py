@@ -101,7 +101,7 @@ def _check(options: Options) -> None:
     if several and not options.html:
         raise UsageError("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
-        raise UsageError("--out requires --html: it names the file of the HTML report")
+        raise UsageError("--out names the file of the HTML report, so it requires --html")
     if options.out is not None and not options.out.parent.is_dir():
         raise UsageError(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():

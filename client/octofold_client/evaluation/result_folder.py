@@ -168,7 +168,7 @@ class ResultFolder:
         try:
             writer = ReplayWriter(self.replays)
         except ReplayInUse:
-            raise FolderInUse(f"another program is playing games into {self.path}; {_ADVICE}") from None
+            raise FolderInUse(f"another program is writing games into {self.path}; {_ADVICE}") from None
         with writer:
             before = self.conditions()
             games, order = list[GameSummary](), ReplayOrder()

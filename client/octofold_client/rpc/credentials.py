@@ -118,7 +118,7 @@ def _token(text: str, source: str | Path) -> str:
 
 def _check_pair(certificate: object, key: object) -> None:
     if (certificate is None) != (key is None):
-        raise InvalidRequest("a client certificate needs its private key, and a key its certificate")
+        raise InvalidRequest("a client certificate and its private key must be given together")
 
 
 def _check_token(token: str, source: str | Path) -> None:

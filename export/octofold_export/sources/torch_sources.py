@@ -158,10 +158,10 @@ def _import_object(place: str, flag: str) -> Any:
     if "/" in package or package.endswith(".py"):
         file = Path(package)
         parts = () if file.is_absolute() or ".." in file.parts else file.with_suffix("").parts
-        here = f", or {'.'.join(parts)}:{name} here" if len(parts) > 1 else ""
+        here = f", or write {'.'.join(parts)}:{name} here" if len(parts) > 1 else ""
         raise ExportError(
-            f"{flag} takes a module's name, not its file: write {file.stem}:{name} in the folder of {file}"
-            + here
+            f"{flag} takes a module's name, not its file: write {file.stem}:{name} and run the command in "
+            f"the folder of {file}{here}"
         )
     if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
         sys.path.insert(0, folder)

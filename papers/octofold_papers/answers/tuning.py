@@ -56,7 +56,7 @@ def tune(flags: TuneFlags) -> None:
     Candidates that the folder already contains are not played again.
 
     Raises:
-        TrainingError: the folder has candidates from other flags, or another process uses the folder.
+        TrainingError: the folder is that of a run with other flags, or another process uses the folder.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -74,7 +74,7 @@ def tune(flags: TuneFlags) -> None:
                     with appending(file) as opened:
                         opened.write(msgspec.json.encode(played[-1]).decode() + "\n")
                 if (played[done].weights, played[done].first_game) != (weights, first_game):
-                    raise TrainingError(f"{file} has candidates from other flags; name another --state")
+                    raise TrainingError(f"{file} is of a run with other flags; name another --state")
                 averages.append(played[done].average)
                 done += 1
                 line.show(

@@ -97,8 +97,8 @@ class Config:
     )
     watch: Seconds = option(
         0.0,
-        "time between checks of the model repository for changes, which are then loaded; 0 disables the "
-        "checks: changes are then loaded only on SIGHUP or by a request to load a model",
+        "interval at which changes in the model repository are loaded; 0 loads them only on SIGHUP or when "
+        "a request loads a model",
     )
     default_model: Name = option(
         "",

@@ -184,7 +184,7 @@ def test_games_are_not_written_among_other_files(tmp_path: Path) -> None:
 def test_two_evaluations_never_write_into_one_folder_at_the_same_time(out: Path) -> None:
     before = replays_of(out)
     with ReplayWriter(out / "games.replay"):
-        with pytest.raises(FolderInUse, match=r"another program is playing games into .*out; choose"):
+        with pytest.raises(FolderInUse, match=r"another program is writing games into .*out; choose"):
             run(out, games=GAMES + 1)
         assert replays_of(out) == before
     run(out, games=GAMES + 1)

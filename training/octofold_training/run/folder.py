@@ -56,7 +56,7 @@ class History:
         for number, report in enumerate(reports, 1):
             if missing := [name for name in fields if name not in report]:
                 raise TrainingError(
-                    f"{file}:{number}: {missing[0]} is missing; name another --state for another kind of run"
+                    f"{file}:{number} has no {missing[0]}: it is of another kind of run; name another --state"
                 )
         self.reports = [report for report in reports if report["positions"] <= positions]
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
