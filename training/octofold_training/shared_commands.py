@@ -142,7 +142,7 @@ def run_program(
 
 
 def _is_user_error(error: Exception) -> bool:
-    """Return whether the user can fix the error. A wrong board or move is a bug instead."""
+    """Return whether the user can fix the error. An error about a board or a move means a bug."""
     from octofold_game.episodes import IllegalMoveError
     from octofold_game.rules import BoardError
 

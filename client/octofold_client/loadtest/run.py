@@ -1,4 +1,4 @@
-"""Measures the steps of a load test: the given loads, or a search for the highest rate within a limit."""
+"""Measures the given loads of a load test, or searches for the highest rate that keeps a latency limit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing

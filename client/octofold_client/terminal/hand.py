@@ -122,7 +122,7 @@ class HandGame:
 
 @dataclass
 class Hand:
-    """The game on the screen, and the person's requests."""
+    """The state of `octofold hand`: the game, what the screen shows, and what the person requested."""
 
     game: HandGame
     hint: bool = False

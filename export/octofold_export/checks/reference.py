@@ -29,11 +29,10 @@ float32."""
 _DIGITS = 3
 """Number of significant digits to which temperature and tie are rounded."""
 _REDUCED_MARGIN = 0.1
-"""Lead in probability up to which rounding errors of a reduced precision may decide. A single step of 8 bits
-may be as large."""
+"""The largest lead in probability that rounding errors of a reduced precision can reverse. A single step of 8
+bits may be as large."""
 _UNDECIDED = 1e-4
-"""Lead up to which rounding errors may decide. It is a probability or, for values, a share of their
-spread."""
+"""The largest lead that rounding errors can reverse: a probability, or for values a share of the spread."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)
 """Rounding error of float32 answers, as a share of the largest score of a board."""
 
@@ -107,7 +106,7 @@ class Reference:
     vote_margins: Numbers
     """The smallest lead `[N]` of the best move over the second-best move in any view."""
     undecided: Numbers
-    """The lead `[N]` up to which rounding errors may decide. It grows with the largest score of the board."""
+    """The largest lead `[N]` that rounding errors can reverse. It grows with the board's largest score."""
 
     def first(self, count: int) -> Reference:
         """Return the reference for the first `count` boards."""

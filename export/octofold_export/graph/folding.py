@@ -134,10 +134,10 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
 
 
 def _break_ties(graph: GraphBuilder, votes: str | None, merged: MergedScores) -> str:
-    """Choose the move `[N]` with the largest merged score; of those with the most `votes` `[N, 4]`, if any.
+    """Choose the move `[N]` with the largest merged score.
 
-    Moves whose score is at most `merged.tie` below the largest score count as equal. The first of them in the
-    order up, right, down, left wins.
+    If `votes` `[N, 4]` are given, only moves with the most votes are compared. Moves whose score is at most
+    `merged.tie` below the largest count as equal; the first in the order up, right, down, left wins.
     """
     scores = merged.scores
     if votes is not None:

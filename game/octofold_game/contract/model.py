@@ -139,7 +139,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str | None = None
     """The suspected fault in one line; None if no other description plays better."""
     warning: str | None = None
-    """A doubt about the description in one line; None if the games confirm the description."""
+    """One-line reason to doubt the description; None if the games confirm the description."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -42,11 +42,11 @@ class Layers(NamedTuple):
     upper_boards: NDArray[np.uint64]
     """[U]: for each upper number, the board with only the tiles of the first free cells."""
     upper_sums: NDArray[np.int64]
-    """[U]: for each upper number, the sum of its tiles."""
+    """[U]: for each upper number, the sum of the tiles that it encodes."""
     lower_ranks: NDArray[np.int64]
     """[L]: for each lower number, the count of smaller lower numbers with the same sum."""
     lower_order: NDArray[np.int64]
-    """[L]: the lower numbers, sorted by the sum of their tiles."""
+    """[L]: the lower numbers of positions, sorted by the sum of the tiles that they encode."""
     lower_boards: NDArray[np.uint64]
     """[L]: for each entry of `lower_order`, the board with only the tiles of the other free cells."""
     lower_starts: NDArray[np.int64]

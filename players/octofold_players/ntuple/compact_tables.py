@@ -45,9 +45,9 @@ class CompactTables:
 
     tuples: tuple[tuple[int, ...], ...]
     page_bits: NDArray[np.uint8]
-    """[entries / 128]: a bit for each page, 1 if it is kept; the first page has the lowest bit."""
+    """[entries / 128]: a bit for each page, 1 if the page is kept; lowest bit first."""
     entry_bits: NDArray[np.uint8]
-    """[2 * pages]: a bit for each entry of the kept pages, 1 if it is kept; the first has the lowest bit."""
+    """[2 * pages]: a bit for each entry of the kept pages, 1 if the entry is kept; lowest bit first."""
     lower_codes: NDArray[np.uint8]
     """[kept]: the lower 8 bits of each entry's code."""
     upper_codes: NDArray[np.uint8]

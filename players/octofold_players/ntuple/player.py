@@ -86,7 +86,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """A search in endgame tables first, then by a network. If `cores` is None, it uses numba's threads."""
+    """A network's search of boards without an endgame table. If `cores` is None, it uses numba's threads."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32

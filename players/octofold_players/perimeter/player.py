@@ -78,7 +78,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """A search in endgame tables first, then by expectimax. If `cores` is None, it uses numba's threads.
+    """An expectimax search of boards without an endgame table. If `cores` is None, it uses numba's threads.
 
     The moves of a board share a transposition table. Therefore one thread searches all of them: several
     threads would change the result.

@@ -239,8 +239,7 @@ class Batcher:
     def cancel(self, call: Call, caller: object = None) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
 
-        A call that is canceled just before its deadline ends with DeadlinePassed: `Call.is_nearly_late` gives
-        the reason.
+        If it happens just before the deadline, the call ends with DeadlinePassed; see `Call.is_nearly_late`.
 
         Args:
             call: the call.
