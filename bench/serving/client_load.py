@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
 from octofold_client.contenders.local_players import LocalContender
 from octofold_client.contenders.served_model import ServedModel, ServedSource, select
-from octofold_client.evaluation.lockstep import MoveSource, play
+from octofold_client.evaluation.playing import MoveSource, play
 from octofold_client.loadtest.histogram import Histogram
 from octofold_game.replays import ReplayWriter
 from octofold_game.rules import LARGEST_EXPONENT

@@ -21,8 +21,8 @@ from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.live_file import LiveFile
-from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.merging import merge as merge_slices
+from octofold_client.evaluation.playing import RETRY_TIMEOUT_SECONDS, MoveSource, play
 from octofold_client.evaluation.report import markdown, report
 from octofold_client.evaluation.result import Evaluation, RunFigures
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder

@@ -11,7 +11,7 @@ from octofold_game.commands.options import Folder, Kind, Seed, WrongValue, optio
 from octofold_game.contract.results import RESULTS
 
 from octofold_client.contenders.local_players import Contender, LocalContender
-from octofold_client.evaluation.lockstep import RETRY_TIMEOUT_SECONDS
+from octofold_client.evaluation.playing import RETRY_TIMEOUT_SECONDS
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice, slice_numbers
 from octofold_client.session import LOCAL_PARALLEL, PARALLEL, Games

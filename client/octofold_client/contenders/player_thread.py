@@ -86,7 +86,7 @@ class PlayerThread:
 
 
 class ThreadMoves:
-    """Moves that a local player is choosing; implements `lockstep.PendingMoves`."""
+    """Moves that a local player is choosing; implements `playing.PendingMoves`."""
 
     def __init__(self, future: "Future[NextMoves]") -> None:
         self._future = future

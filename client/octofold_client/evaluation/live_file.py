@@ -15,7 +15,7 @@ from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episode
 from octofold_game.system.files import write_text
 
-from octofold_client.evaluation.lockstep import PlayedBatch
+from octofold_client.evaluation.playing import PlayedBatch
 
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0

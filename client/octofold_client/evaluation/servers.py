@@ -10,7 +10,7 @@ from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel, ServedSource, load_player, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
-from octofold_client.evaluation.lockstep import MoveSource
+from octofold_client.evaluation.playing import MoveSource
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import POLL_SECONDS, Client

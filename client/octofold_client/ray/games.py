@@ -19,7 +19,7 @@ from ray.exceptions import RayError
 
 from octofold_client.contenders.local_players import Contender, LocalContender, local_player
 from octofold_client.errors import BrokenAnswer, ClusterError, EvaluationError, OctofoldError
-from octofold_client.evaluation.lockstep import MoveSource, PlayedBatch, RunningGames, play
+from octofold_client.evaluation.playing import MoveSource, PlayedBatch, RunningGames, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers, sources_of
 from octofold_client.ray import cluster
@@ -159,7 +159,7 @@ class RayCluster:
         check: Callable[[], None],
         on_unfinished: Callable[[list[Episode]], None],
     ) -> Generator[PlayedBatch, None, None]:
-        """Play games in tasks as `lockstep.play` does, and yield a batch for each message of a task.
+        """Play games in tasks as `playing.play` does, and yield a batch for each message of a task.
 
         Args:
             contender: the player.

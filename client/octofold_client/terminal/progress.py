@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from octofold_client.evaluation.lockstep import NO_GAMES, PlayedBatch
+from octofold_client.evaluation.playing import NO_GAMES, PlayedBatch
 from octofold_client.evaluation.remaining_time import seconds_left
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import Clock, Display, Status, display_on

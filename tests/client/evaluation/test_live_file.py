@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_client.evaluation.live_file import MAX_BOARDS, LiveFile
-from octofold_client.evaluation.lockstep import PlayedBatch
+from octofold_client.evaluation.playing import PlayedBatch
 from octofold_game.contract.results import LIVE_FILE
 from octofold_game.episodes import Episodes
 

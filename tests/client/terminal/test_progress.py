@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from octofold_client.evaluation.lockstep import PlayedBatch, RunningGames
+from octofold_client.evaluation.playing import PlayedBatch, RunningGames
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import LiveDisplay, PlainDisplay, display_on
 from octofold_client.terminal.progress import EvaluationProgress, progress_on

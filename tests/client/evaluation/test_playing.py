@@ -15,7 +15,7 @@ from octofold_client import (
     QueueFull,
     Unavailable,
 )
-from octofold_client.evaluation.lockstep import play
+from octofold_client.evaluation.playing import play
 from octofold_client.rpc.retry import RetryPolicy
 from octofold_game.episodes import Episode
 from octofold_game.referee import verify
