@@ -25,13 +25,13 @@ import psutil
 from direct import best_direct, direct_measures
 from numpy.typing import NDArray
 from octofold_client import Client
+from octofold_client.evaluation_run import PARALLEL
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.session import PARALLEL
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 

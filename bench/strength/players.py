@@ -24,7 +24,7 @@ from octofold_client.contenders.local_players import LocalContender, local_playe
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.session import Games, Players
+from octofold_client.evaluation_run import Games, Players
 from octofold_game.player_specs import make_player
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py

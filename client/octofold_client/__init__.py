@@ -13,12 +13,12 @@ from octofold_client import (
 )
 from octofold_client.contenders.served_model import RemotePlayer
 from octofold_client.errors import *  # noqa: F403 - the names in its `__all__`
+from octofold_client.evaluation_run import EvaluationResult, evaluate, merge
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.retry import RetryPolicy
-from octofold_client.session import EvaluationResult, evaluate, merge
 
 __all__ = [
     "AsyncClient",

@@ -35,8 +35,8 @@ from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Questio
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import CAP, fewest_games, greatest_score, next_look
 from octofold_client.evaluation.sides import Side, read_side, with_distinct_names
+from octofold_client.evaluation_run import Games, Players
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.session import Games, Players
 from octofold_client.studies.html.parts import MOST_RESULTS
 from octofold_client.terminal.markdown import print_markdown
 

@@ -16,8 +16,8 @@ from octofold_client.cli.result_output import as_json, show
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation_run import Players
 from octofold_client.extras import require_extra
-from octofold_client.session import Players
 from octofold_client.studies.play_logs import write_logs
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted

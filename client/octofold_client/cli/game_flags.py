@@ -14,7 +14,7 @@ from octofold_client.contenders.local_players import Contender, LocalContender
 from octofold_client.evaluation.playing import RETRY_TIMEOUT_SECONDS
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.slices import Slice, slice_numbers
-from octofold_client.session import LOCAL_PARALLEL, PARALLEL, Games
+from octofold_client.evaluation_run import LOCAL_PARALLEL, PARALLEL, Games
 
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
 GAMES = 100

@@ -18,8 +18,8 @@ from octofold_client.cli.result_output import report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
+from octofold_client.evaluation_run import Games, Players
 from octofold_client.rpc.local_server import LocalServer
-from octofold_client.session import Games, Players
 
 
 @dataclass(kw_only=True)

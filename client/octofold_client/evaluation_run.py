@@ -1,6 +1,6 @@
-"""`evaluate` and `merge`, the functions for programs and notebooks.
+"""Runs an evaluation from the connection to the result.
 
-The subcommands of `octofold` use the same class, `Players`.
+The subcommands of `octofold` use `Players`; programs and notebooks use `evaluate` and `merge`.
 """
 
 import sys
