@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from octofold_client.errors import ClientClosed, UnexpectedStatus
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
+from octofold_client.rpc.calls import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.channels import asyncio_channel, methods_of
 from octofold_client.rpc.coalescing import Coalescer, TaskRequest
-from octofold_client.rpc.conversations import Calls, Conversation, Send, SendBoard, Wait
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of

@@ -1,7 +1,7 @@
 """`Client`: the blocking client, with deadlines and retries.
 
-It runs the conversations of `conversations.py`, which make requests, read answers and decide on retries, over
-a gRPC channel.
+It runs the conversations of `calls.py`, which make requests, read answers and decide on retries, over a
+gRPC channel.
 """
 
 import os
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
+from octofold_client.rpc.calls import Action, Calls, Conversation, Send, SendBoard, Wait, checked
 from octofold_client.rpc.channels import blocking_channel, methods_of
 from octofold_client.rpc.coalescing import Coalescer, ThreadRequest
-from octofold_client.rpc.conversations import Action, Calls, Conversation, Send, SendBoard, Wait, checked
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
 from octofold_client.rpc.targets import servers_of

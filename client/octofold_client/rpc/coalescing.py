@@ -22,7 +22,7 @@ import grpc
 
 from octofold_client.errors import DeadlinePassed
 from octofold_client.rpc.answers import NextMove
-from octofold_client.rpc.conversations import Calls, Send, SendBoard, answers_of
+from octofold_client.rpc.calls import Calls, Send, SendBoard, answers_of
 
 MOST_BOARDS = 1024
 """Maximum number of boards in one call."""

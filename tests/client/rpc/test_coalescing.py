@@ -10,8 +10,8 @@ from octofold_client import (
     DeadlinePassed,
     NextMove,
 )
+from octofold_client.rpc.calls import Calls, Send, SendBoard
 from octofold_client.rpc.coalescing import Coalescer, TaskRequest, ThreadRequest
-from octofold_client.rpc.conversations import Calls, Send, SendBoard
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 MINUTE = 60.0

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from octofold_client import errors
-from octofold_client.rpc.conversations import Calls, Conversation, Send, Wait
+from octofold_client.rpc.calls import Calls, Conversation, Send, Wait
 from octofold_client.rpc.retry import RetryPolicy
 from octofold_game.rules import BoardError
 from octofold_proto import status
