@@ -98,10 +98,18 @@ def methods_of(channel: Any) -> dict[str, Any]:
     }
 
 
-class ReadyServers:
-    """Chooses the ready addresses in turn.
+def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]:
+    """Return the numbers of the ready addresses.
 
-    If none is ready, it uses the addresses that may become ready; if all have failed, all addresses.
+    If none is ready, return those that may become ready; if all have failed, all numbers.
+    """
+    ready = [number for number, state in enumerate(states) if state is _READY]
+    hopeful = [number for number, state in enumerate(states) if state not in _FAILED]
+    return ready or hopeful or range(len(states))
+
+
+class ReadyServers:
+    """Chooses the server of each call: the addresses of `_servers_to_use`, in turn.
 
     Args:
         addresses: the addresses, for the log.
@@ -115,7 +123,7 @@ class ReadyServers:
         self._turn = itertools.count()
         self._lock = threading.Lock()  # guards the states; `_choices` is replaced as a whole
 
-    def choose(self) -> int:
+    def next_server(self) -> int:
         """Return the number of the address to use next."""
         choices = self._choices
         return choices[next(self._turn) % len(choices)]
@@ -124,10 +132,7 @@ class ReadyServers:
         """Record the state of an address."""
         with self._lock:
             self._states[number] = state
-            states = list(enumerate(self._states))
-            ready = [one for one, state in states if state is _READY]
-            hopeful = [one for one, state in states if state not in _FAILED]
-            self._choices = tuple(ready or hopeful) or range(len(states))
+            self._choices = _servers_to_use(self._states)
             was_failed, has_failed = self._failed[number], state in _FAILED
             self._failed[number] = has_failed or (was_failed and state is not _READY)
         if has_failed and not was_failed:
@@ -146,10 +151,10 @@ class _Method:
         self._servers = servers
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._servers.choose()](*arguments, **options)
+        return self._methods[self._servers.next_server()](*arguments, **options)
 
     def future(self, *arguments: Any, **options: Any) -> Any:
-        return self._methods[self._servers.choose()].future(*arguments, **options)
+        return self._methods[self._servers.next_server()].future(*arguments, **options)
 
 
 class _Channels:

@@ -39,13 +39,13 @@ def test_a_target_that_is_not_an_address_is_named(target: str) -> None:
 
 def test_calls_go_in_turn_to_ready_servers_else_to_connecting_ones_else_to_all() -> None:
     servers = ReadyServers("abc")
-    assert sorted(servers.choose() for _ in range(3)) == [0, 1, 2]
+    assert sorted(servers.next_server() for _ in range(3)) == [0, 1, 2]
     servers.set_state(1, FAILED)
-    assert {servers.choose() for _ in range(4)} == {0, 2}
+    assert {servers.next_server() for _ in range(4)} == {0, 2}
     servers.set_state(2, READY)
-    assert {servers.choose() for _ in range(4)} == {2}
+    assert {servers.next_server() for _ in range(4)} == {2}
     servers.set_state(0, READY)
-    assert sorted(servers.choose() for _ in range(4)) == [0, 0, 2, 2]
+    assert sorted(servers.next_server() for _ in range(4)) == [0, 0, 2, 2]
     for number in range(3):
         servers.set_state(number, FAILED)
-    assert {servers.choose() for _ in range(6)} == {0, 1, 2}
+    assert {servers.next_server() for _ in range(6)} == {0, 1, 2}
