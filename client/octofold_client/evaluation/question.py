@@ -88,5 +88,5 @@ class Question:
             claim = f"{second} is better than {first}{by}"
             refuted = f"{second} is not better than {first}{by}"
         if answer is None:
-            return f"Not decided whether {claim}."
+            return f"The games do not decide whether {claim}."
         return f"{claim if answer else refuted}."

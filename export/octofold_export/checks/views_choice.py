@@ -1,4 +1,4 @@
-"""Chooses by games how many views of a board a network sees.
+"""Chooses how many views of a board a network sees, by playing games.
 
 Eight views help a network that has learned from turned and mirrored boards. A network that has learned from
 one view answers at random on the other views, so a vote over all views halves its score. Only games
@@ -56,7 +56,7 @@ def choose_views(
     most_seconds: float = MOST_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[ViewSetting, Alternatives | None]:
-    """Choose the fewest views that lose nothing, by games that the players of all settings play.
+    """Choose the fewest views that lose nothing, by playing games with all settings.
 
     A setting loses nothing if the 95% interval of its paired difference to the best setting includes zero,
     and if its average is less than 2% below the best average. Settings that are clearly worse stop early, and
@@ -81,8 +81,8 @@ def choose_views(
                 break  # the scores of the finished rounds decide
             if moves < _FEWEST_MOVES:
                 report(
-                    f"  only {moves} moves in {most_seconds:.0f} s are too few to compare scores; the graph "
-                    "sees 1 view of a board"
+                    f"  only {moves} moves were made in {most_seconds:.0f} s, too few to compare scores; the "
+                    "graph sees 1 view of a board"
                 )
                 return ViewSetting(1, "vote"), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")

@@ -73,8 +73,8 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert main([*source, "--no-worse-than", "5%", "--limit", "31"]) == 3
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
-        "octofold-export: nothing was published: Not decided whether small version 2 is at most 5% worse "
-        "than small version 1."
+        "octofold-export: nothing was published: The games do not decide whether small version 2 is at most "
+        "5% worse than small version 1."
     )
     assert versions() == ["1"]
 

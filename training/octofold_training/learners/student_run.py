@@ -38,7 +38,7 @@ class StudentOptions:
 
     start: str = option(
         "",
-        "folder of the checkpoint that a new run starts from, with the same [network]; empty: random weights",
+        "folder of a checkpoint with the same [network], from which a new run starts; empty: random weights",
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts", minimum=1

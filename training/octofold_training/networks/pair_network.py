@@ -103,7 +103,9 @@ def sums_by_matmul(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
 class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs"):
     """The architecture of a `PairNetwork`."""
 
-    patterns: Annotated[list[Pattern], msgspec.Meta(min_length=1, description="patterns of four cells")]
+    patterns: Annotated[
+        list[Pattern], msgspec.Meta(min_length=1, description="patterns of four cells: 'lines', 'squares'")
+    ]
     features: Annotated[Size, msgspec.Meta(description="number of features of each place of a pattern")]
     dense: DenseSizes
 
