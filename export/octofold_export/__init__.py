@@ -16,7 +16,7 @@ To understand how a network becomes a graph, read in this order:
 4. `precision`: `body_conversion` converts any network to 8 bits and to float16. `calibration` and
    `int8_layers` make the 8-bit form of networks with a hand-made graph.
 5. `checks`: `reference` computes the expected answers of a graph, and `gates` compares a graph with them.
-   `views_choice` chooses the number of views by games.
+   `views_choice` chooses the number of views by playing games.
 6. `publishing`: the files of a version, its card, and the repository where a version appears complete or not
    at all.
 7. `export`: the steps in order. `flags` defines the options, and `cli` runs the command.

@@ -75,7 +75,7 @@ class LocalPlayer(ABC):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """Return the arrays read from files that determine the moves."""
+        """Return the arrays that the player reads from files and that determine its moves."""
         return ()
 
 

@@ -42,7 +42,7 @@ COEFFICIENTS: NDArray[np.float64] = np.array(
 """`[K]`: coefficients of the control variate, by which luck is multiplied. A weaker or stronger player gains
 less or more by a tile than the value function assumes. A game's coefficient is chosen from other games."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
-"""Limits of a game's luck, below and above 0, as multiples of the value of the first board."""
+"""A game's luck is limited to -`BAD_LUCK` to `GOOD_LUCK` times the value of the first board."""
 MIN_GAMES_TO_ADJUST = 20
 """Minimum number of games for an adjustment. The coefficient of each half is chosen from the other half."""
 FILE = "luck.npz"

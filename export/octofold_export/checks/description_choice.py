@@ -1,4 +1,4 @@
-"""Chooses the description of a network by games: how it reads a board, and what its output means.
+"""Chooses a network's description by playing games: how it reads a board, and what its output means.
 
 The games also check a description that the user gives. The network plays with each candidate description.
 Candidates that score clearly less than the best one stop playing. The other candidates continue until one is
@@ -147,7 +147,7 @@ class _Outcome:
 def choose_description(
     hints: Hints, network: Network, weights: int, report: Report, *, accept: bool = False
 ) -> tuple[Description, Evidence]:
-    """Complete the user's description of a network by games, and check it.
+    """Complete and check the user's description of a network by playing games.
 
     Args:
         hints: the fields of the description that the user gives.

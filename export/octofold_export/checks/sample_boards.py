@@ -53,7 +53,7 @@ class RecordedBoards:
     """Boards from games: the calibration boards of int8, and the boards on which graphs are measured."""
 
     calibration: NDArray[np.uint8]
-    """Calibration boards `[M, 16]`: the quantization to int8 chooses its scales and integers by them."""
+    """Calibration boards `[M, 16]`, from which the quantization to int8 derives its scales and integers."""
     measured: NDArray[np.uint8]
     """Boards `[M, 16]` on which the graphs are compared, with no board in common with `calibration`."""
 

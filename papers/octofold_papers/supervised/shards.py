@@ -265,7 +265,7 @@ class ShuffledMoves:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of all moves in the order of the shards, in hexadecimal. Reads all shards once."""
+        """SHA-256 of all moves in the order of the shards, in hexadecimal. The first use reads all shards."""
         digest = hashlib.sha256()
         for shard in range(len(self._counts)):
             with (self.folder / _name(shard)).open("rb") as file:

@@ -46,7 +46,7 @@ _SEED_OF_GAMES = 1
 _TRAINING_COST = 3
 """Cost of an update per position, relative to the cost of a move in a game."""
 _GAME_MOVES = 300
-"""Number of moves of a game by a network that has learned little."""
+"""Number of moves in a game of a network that has learned little."""
 _BATCH = 1000
 """Positions per update, as published."""
 

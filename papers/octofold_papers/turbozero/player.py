@@ -1,4 +1,4 @@
-"""A player that makes rollouts before each move, as LazyZero does, by a network with two heads."""
+"""A player that makes rollouts with a two-headed network before each move, as LazyZero does."""
 
 from __future__ import annotations
 

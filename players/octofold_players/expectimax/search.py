@@ -22,8 +22,7 @@ from octofold_players.compiled.search_limits import TABLE_FULL, count_and_check_
 _U = np.uint64
 _F = np.float32
 _OVER = np.float32(0.0)
-"""The value of a lost board. It is also the minimum value of a board, although a sum of lines can be
-negative."""
+"""The value of a lost board. A negative sum of lines also counts as this value."""
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
 """An entry of a transposition table: an afterstate, its value, and `tag`, the number of its search << 4 | its

@@ -78,7 +78,7 @@ class UnaryCodec(Codec[AnyMessage], Protocol[AnyMessage]):
         """Make the reply to each caller of an answered call.
 
         Args:
-            message: the message; those of the callers of a joined call differ only in their boards.
+            message: the message of one caller; all messages of a joined call differ only in their boards.
             call: the call.
         """
         ...

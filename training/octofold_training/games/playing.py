@@ -21,7 +21,7 @@ _BOARDS_AT_ONCE = 1024  # batch size whose activations fit into the CPU's caches
 
 
 class NetworkPlayer:
-    """A player that chooses moves by a network, like the network's exported graph."""
+    """A player that chooses moves with a network, as the network's exported graph does."""
 
     def __init__(
         self,

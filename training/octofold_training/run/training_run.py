@@ -166,7 +166,7 @@ class TrainingRun(ABC, Generic[Reports]):
         loss.backward()
 
     def _figures(self, seconds: float, learned: int, loss: float | None, **others: float) -> dict[str, Any]:
-        """Return the rounded figures of a report, and add `seconds` to those of the run.
+        """Add `seconds` to the duration of the run, and return the rounded figures of a report.
 
         Raises:
             TrainingError: the loss is not a finite number.
