@@ -319,7 +319,7 @@ class Admission:
             self.take_slot()
         served = None
         try:
-            deadline = request.deadline(deadline)
+            deadline = request.earlier_deadline(deadline)
             served = self._served(request)
             boards, outputs = self._checked(request, served)
             return AcceptedCall(

@@ -32,7 +32,7 @@ class Request(NamedTuple):
     needs_outputs: bool = True  # whether a model without one of them refuses the request
     search_seconds: float = math.inf  # for each board; infinity: the player's options decide
 
-    def deadline(self, of_transport: float) -> float:
+    def earlier_deadline(self, of_transport: float) -> float:
         """Return how long the call may wait: the earlier of its two deadlines, times of `time.monotonic`."""
         return min(of_transport, time.monotonic() + self.timeout_seconds)
 

@@ -25,9 +25,9 @@ from octofold_game.errors import OctofoldError
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
-from octofold_server.batching.budgets import LONG_LANES, LONG_NICENESS, Budgets
 from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part
 from octofold_server.batching.deadline_heap import DeadlineHeap
+from octofold_server.batching.search_budgets import LONG_LANES, LONG_NICENESS, SearchBudgets
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
@@ -113,7 +113,7 @@ class Batcher:
         queue_capacity: int,
         name: str = "lane",
         statistics: ModelStatistics | None = None,
-        budgets: Budgets | None = None,
+        budgets: SearchBudgets | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lanes = len(backends)
@@ -368,7 +368,7 @@ class Batcher:
         batch: list[_Slice] = []
         now = time.monotonic()
         for call in self._long.calls:
-            if call.deadline > now and Budgets.board_seconds(call) <= longest:
+            if call.deadline > now and SearchBudgets.board_seconds(call) <= longest:
                 self._long.calls.move_to_end(call, last=False)
                 self._take(self._long, self.max_batch_size, batch, late)
                 break
@@ -493,7 +493,7 @@ class Batcher:
         room = self.max_batch_size - before
         if stop == len(call.boards) or room <= stop - start:
             return None
-        more, running = Budgets.leading(call.boards[start : start + room], stop - start)
+        more, running = SearchBudgets.leading(call.boards[start : start + room], stop - start)
         end = start + more
         with self._lock:
             if not call.done:
@@ -504,7 +504,7 @@ class Batcher:
 
     def _search(
         self,
-        budgets: Budgets,
+        budgets: SearchBudgets,
         backend: Backend,
         boards: NDArray[np.uint8],
         requested: RequestedOutputs,
@@ -535,7 +535,7 @@ class Batcher:
             self._wake(level)
 
     def _level_of(self, call: Call) -> _Level:
-        is_long = self._budgets is not None and Budgets.is_long(call)
+        is_long = self._budgets is not None and SearchBudgets.is_long(call)
         return self._long if is_long else self._levels[call.priority]
 
     def _wake(self, level: _Level) -> None:

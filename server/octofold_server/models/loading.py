@@ -32,7 +32,7 @@ from octofold_server.backends.backend import Backend, BackendError, BackendFacto
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.budgets import Budgets
+from octofold_server.batching.search_budgets import SearchBudgets
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import (
@@ -200,7 +200,7 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{folder.name}-{folder.version}",
             statistics=statistics,
-            budgets=Budgets(cores),
+            budgets=SearchBudgets(cores),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         return "", batcher, tensors

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.budgets import Budgets
+from octofold_server.batching.search_budgets import SearchBudgets
 from support.batches import (
     NewBatcher,
 )
@@ -31,7 +31,7 @@ def new_batcher() -> Iterator[NewBatcher]:
             [backend] * lanes,
             max_batch_size=max_batch_size,
             queue_capacity=queue_capacity,
-            budgets=Budgets(search_cores) if search_cores else None,
+            budgets=SearchBudgets(search_cores) if search_cores else None,
             clock=clock,
         )
         batchers.append((batcher, backend))

@@ -28,7 +28,7 @@ ones. The operating system shares the cores between the lanes."""
 LONG_NICENESS = 10
 """Niceness added to the threads of lanes of long searches, so that short searches and networks go first."""
 
-LONG_QUEUE_SECONDS = 240.0
+MAX_QUEUED_SEARCH_SECONDS = 240.0
 """Maximum total seconds of a new long search and of the waiting searches that may run before it."""
 
 AMPLE = 5
@@ -48,7 +48,7 @@ class Running:
     of their time."""
 
 
-class Budgets:
+class SearchBudgets:
     """The budgets of the calls of one batcher. The batcher calls the methods under its own lock.
 
     Args:
@@ -64,7 +64,7 @@ class Budgets:
     @staticmethod
     def is_long(call: Call) -> bool:
         """Return whether a call has at least `BATCH_SECONDS` per board, but not an unlimited time."""
-        return BATCH_SECONDS <= Budgets.board_seconds(call) < math.inf
+        return BATCH_SECONDS <= SearchBudgets.board_seconds(call) < math.inf
 
     @staticmethod
     def board_seconds(call: Call) -> float:
@@ -114,18 +114,18 @@ class Budgets:
         Of the waiting searches, only those count that the call's lane may take. This is the lane with the
         smallest limit that allows the call.
         """
-        longest = min(lane for lane in LONG_LANES if Budgets.board_seconds(call) <= lane)
-        counted = [other for other in waiting if Budgets.board_seconds(other) <= longest]
+        longest = min(lane for lane in LONG_LANES if SearchBudgets.board_seconds(call) <= lane)
+        counted = [other for other in waiting if SearchBudgets.board_seconds(other) <= longest]
         seconds, more = sum(map(self._seconds, counted)), self._seconds(call)
-        if seconds + more <= LONG_QUEUE_SECONDS:
+        if seconds + more <= MAX_QUEUED_SEARCH_SECONDS:
             return None
-        if more > LONG_QUEUE_SECONDS:  # repeating the call would not help
+        if more > MAX_QUEUED_SEARCH_SECONDS:  # repeating the call would not help
             return InvalidRequest(
-                f"the searches of a call may take at most {LONG_QUEUE_SECONDS:.0f} s, got {more:.0f} s"
+                f"the searches of a call may take at most {MAX_QUEUED_SEARCH_SECONDS:.0f} s, got {more:.0f} s"
             )
         return QueueFull(
             f"searches of {seconds:.0f} s are waiting, and the queue has room for "
-            f"{LONG_QUEUE_SECONDS:.0f} s: no room for {more:.0f} s more",
+            f"{MAX_QUEUED_SEARCH_SECONDS:.0f} s: no room for {more:.0f} s more",
             max(BATCH_SECONDS, seconds / len(LONG_LANES)),
         )
 
