@@ -19,7 +19,7 @@ To understand how a network becomes a graph, read in this order:
    `views_choice` chooses the number of views by playing games.
 6. `publishing`: the files of a version, its card, and the repository where a version appears complete or not
    at all.
-7. `export`: the steps in order. `flags` defines the options, and `cli` runs the command.
+7. `network_export`: the steps in order. `flags` defines the options, and `cli` runs the command.
 """
 
 import os

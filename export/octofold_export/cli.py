@@ -165,10 +165,10 @@ def _run(flags: Flags, hints: Hints) -> Path:
 
         assert flags.version is not None
         return record_strength(flags.models, flags.name, flags.version, flags.record_strength)
-    from octofold_export.export import export
     from octofold_export.extension import extend
+    from octofold_export.network_export import export_network
 
-    return (extend if flags.extend else export)(lambda: _source(flags, hints), flags, _report)
+    return (extend if flags.extend else export_network)(lambda: _source(flags, hints), flags, _report)
 
 
 def _source(flags: Flags, hints: Hints) -> Source:

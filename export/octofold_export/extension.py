@@ -17,7 +17,9 @@ from octofold_game.contract.model import GRAPH_FILES, MOVES_FILES, PRECISIONS, C
 from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.sample_boards import Report, recorded_boards
 from octofold_export.errors import ExportError
-from octofold_export.export import (
+from octofold_export.flags import Flags
+from octofold_export.graph.heads import Spread
+from octofold_export.network_export import (
     ExportPlan,
     NewGraphs,
     add_reduced_precision,
@@ -26,8 +28,6 @@ from octofold_export.export import (
     wanted_precisions,
     with_checks,
 )
-from octofold_export.flags import Flags
-from octofold_export.graph.heads import Spread
 from octofold_export.publishing.published_card import change_card, check_file, read_published
 from octofold_export.publishing.version_files import graph_entry, with_agreement, with_moves, write_metadata
 from octofold_export.sources.source import Source

@@ -14,10 +14,10 @@ import torch
 from octofold_export.checks.reference import network_evaluation
 from octofold_export.cli import main
 from octofold_export.errors import GateError
-from octofold_export.export import export
 from octofold_export.flags import Flags
 from octofold_export.handmade.layers import float32_network
 from octofold_export.handmade.weights import weights_of
+from octofold_export.network_export import export_network
 from octofold_export.sources.octofold_checkpoint import from_checkpoint, one_hot_description
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
@@ -142,7 +142,7 @@ def test_a_float32_graph_that_fails_its_check_leaves_nothing_behind(
     )
     flags = Flags(name="small", models=tmp_path / "models", boards=boards_file)
     with pytest.raises(GateError, match="parity at batch 1: probabilities differ"):
-        export(lambda: source, flags, print)
+        export_network(lambda: source, flags, print)
     assert not (tmp_path / "models").exists()
 
 
@@ -224,7 +224,7 @@ def test_a_version_that_another_export_publishes_first_is_not_replaced(
 
     only = frozenset[Precision]({"fp32"})
     flags = Flags(name="small", models=tmp_path, boards=boards_file, precisions=only)
-    assert export(load, flags, lambda _: None) == tmp_path / "small/2"
+    assert export_network(load, flags, lambda _: None) == tmp_path / "small/2"
     assert (read_card(tmp_path, 2)["version"], taken.read_text()) == (2, "{}")
     properties = {p.key: p.value for p in onnx.load(tmp_path / "small/2/model.onnx").metadata_props}
     assert properties["octofold.version"] == "2"

@@ -177,7 +177,7 @@ class NewGraphs:
     """The graphs for moves alone by precision; they contain no weights."""
 
 
-def export(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
+def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     """Publish a version and return its folder; `report` receives the result of each step.
 
     A reduced precision that fails its check is left out, and the card gives the reason. An error leaves no
