@@ -45,7 +45,7 @@ from octofold_export.checks.sample_boards import (
     RecordedBoards,
     Report,
     boards_by_stage,
-    evaluated_positions,
+    calibration_views,
     read_boards,
     record_boards,
     recorded_boards,
@@ -404,4 +404,4 @@ def _reduced_evaluator(
         answers = FoldedGraph(plan.graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 
-    return source.int8(evaluated_positions(source.description, boards, plan.symmetries), error)
+    return source.int8(calibration_views(source.description, boards, plan.symmetries), error)

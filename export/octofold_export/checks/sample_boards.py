@@ -154,10 +154,10 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
     return np.random.default_rng(1).permutation(running)
 
 
-def evaluated_positions(
+def calibration_views(
     description: Description, boards: NDArray[np.uint8], symmetries: int
 ) -> NDArray[np.uint8]:
-    """Return positions `[M, 16]` that the network evaluates for `boards`: a random view of each board.
+    """Return the positions `[M, 16]` by which int8 is calibrated: a random view of each calibration board.
 
     For an afterstate network, they are random views of afterstates.
     """
