@@ -107,11 +107,11 @@ def test_a_lost_game_says_that_no_move_is_left_and_a_click_begins_another(go: Vi
 
 def test_a_uniform_answer_is_no_preference_and_unrounded_probabilities_decide(shared_visit: Visit) -> None:
     text = """async () => {
-        const { decision } = await import("/page/js/advice/verdict.js");
+        const { describeMove } = await import("/page/js/advice/verdict.js");
         const model = { name: "m", rule: "vote", symmetries: 8 };
         const legal = [true, true, false, true];
         const said = ({ model: own, ...answer }) => {
-            const { plays, because } = decision({ ...model, ...own }, { legal, move: 0, ...answer });
+            const { plays, because } = describeMove({ ...model, ...own }, { legal, move: 0, ...answer });
             return plays + because;
         };
         const player = { player: "search", value_unit: "chance of success", symmetries: 0 };

@@ -6,7 +6,7 @@ import { askViews } from "../ask/views.js";
 import { store, stored } from "../storage.js";
 import { announce, make } from "../../viewer/dom.js";
 import { MOVE_NAMES } from "../../viewer/rules.js";
-import { decision } from "./verdict.js";
+import { describeMove } from "./verdict.js";
 import { modelSelect } from "./model_select.js";
 import { MovesPanel } from "./moves_panel.js";
 import { ViewsPanel } from "./views_panel.js";
@@ -180,7 +180,7 @@ export class Advice {
     this._judged = judged;
     const judge = judged && this.judge ? { model: this.judge, answer: judged } : null;
     this._moves.show({ model: this.model, answer }, judge, played);
-    const { plays, because } = decision(this.model, answer);
+    const { plays, because } = describeMove(this.model, answer);
     const parts = [make("strong", {}, plays), `${because} `];
     if (judge && answer.move >= 0) parts.push(judgment(judge, answer));
     this._verdict.replaceChildren(...parts);

@@ -11,7 +11,7 @@ const EQUAL = 1e-4; // values or probabilities that differ by less count as equa
  *
  * @returns {{plays: string, because: string}} "flagship plays down", ": 5 of its 8 views vote for it."
  */
-export function decision(model, answer) {
+export function describeMove(model, answer) {
   if (answer.move < 0) return { plays: "No move is left: the game is over.", because: "" };
   const name = MOVE_NAMES[answer.move];
   const plays = `${model.name} plays ${name}`;
