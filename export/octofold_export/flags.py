@@ -150,8 +150,8 @@ class Flags:
     divide_by: float | None = option(None, "number by which the input is divided", metavar="X")
     above: Above | None = option(
         None,
-        "treatment of tiles above that of the last one-hot plane: refused refuses the board, clamped reads "
-        "them as the largest tile that has a plane (default: refused)",
+        "treatment of tiles that are too large for the one-hot planes: refused rejects the board, clamped "
+        "reads them as the largest tile that has a plane (default: refused)",
     )
     largest_exponent: int | None = option(
         None,

@@ -136,9 +136,8 @@ def _lock(file: BinaryIO | FileIO, path: Path) -> None:
         if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
             raise
         raise ReplayError(
-            f"{path}: this file system does not support locks (flock: {error.strerror}), which prevent two "
-            "programs from writing one file: choose a folder on another file system, or mount Lustre with "
-            "-o flock"
+            f"{path}: this file system does not support locks, so two programs could write one file (flock: "
+            f"{error.strerror}); choose a folder on another file system, or mount Lustre with -o flock"
         ) from None
 
 

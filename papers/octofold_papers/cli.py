@@ -62,8 +62,8 @@ class TableFlags:
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "folder of an n-tuple network that makes the moves during training, two moves deep, instead of "
-        "--moves; for a GPU",
+        "folder of an n-tuple network to learn from instead of --moves; it plays during training, two moves "
+        "deep; suits a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
     games: Count = option(1000, "games that each network plays on one view, and again on eight")

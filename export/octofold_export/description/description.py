@@ -53,8 +53,8 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     divide_by: float = 1.0
     """The number by which cells are divided; other than 1 only for numbers of a float type."""
     above: Above = "refused"
-    """The treatment of exponents above that of the last one-hot plane: `refused` refuses the board, `clamped`
-    reads them as the exponent of the last plane."""
+    """The treatment of exponents that are too large for the one-hot planes: `refused` rejects the board,
+    `clamped` reads them as the exponent of the last plane."""
 
     def __post_init__(self) -> None:
         """Check the fields.
