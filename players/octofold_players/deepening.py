@@ -50,7 +50,7 @@ class Budget(NamedTuple):
     deadline: int = NEVER
     """The time of `search_limits.clock` at which the search ends."""
     stop: NDArray[np.uint8] | None = None
-    """The flag that cancels the search, as `Limits.stop`."""
+    """The flag that cancels the search; see `Limits.stop`."""
     threads: int = 1
     """Number of threads that share the moves of a board: more than 1 only for a single board."""
     turn_end: int = NEVER

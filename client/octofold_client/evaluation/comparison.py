@@ -33,7 +33,7 @@ class Comparison:
     first: Side
     second: Side
     first_scores: NDArray[np.int64]
-    """`[N]`: scores of the first player. Element `i` of both arrays is the same game."""
+    """`[N]`: scores of the first player. Element `i` of both arrays belongs to the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
     """The reason why the players are not compared: which games are missing. Empty if no game is missing."""

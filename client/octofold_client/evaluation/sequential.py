@@ -169,7 +169,7 @@ class Bets:
 
     first: NDArray[np.float64]
     """`[N]`: the first player's scores, up to the cap, and luck-adjusted if luck is given. Element `i` of
-    both arrays is the same game if both players played the same games."""
+    both arrays belongs to the same game if both players played the same games."""
     second: NDArray[np.float64]
     most_first: NDArray[np.float64]
     """`[N]`: the largest score that the first player can have in each game."""

@@ -70,7 +70,7 @@ def add_layers(
 
 @dataclass(frozen=True)
 class FoldedNetwork:
-    """A network in one precision, as a `heads.GraphEvaluator`."""
+    """A `heads.GraphEvaluator` that adds the nodes of a network in one precision."""
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]

@@ -146,7 +146,7 @@ class FirstLayer:
 
 @dataclass(frozen=True, eq=False)
 class RoundedFirstLayer:
-    """The first layer with uint8 features, as an `encoding.Encoder`."""
+    """An `encoding.Encoder` that adds the nodes of a first layer with uint8 features."""
 
     layer: FirstLayer
     """The first layer, whose terms are in units of a uint8 step."""

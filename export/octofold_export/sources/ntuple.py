@@ -42,7 +42,7 @@ def from_ntuple(path: Path) -> Source:
 
 
 def load_network(path: Path) -> NTupleNetwork:
-    """Load an n-tuple network, as `NTupleNetwork.load`.
+    """Load an n-tuple network, as `NTupleNetwork.load` does.
 
     Raises:
         ExportError: the network cannot be read, or has values that are not finite.

@@ -64,7 +64,7 @@ class OnnxNetwork:
         self._batch = sizes[0] if sizes else None
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the model, as `Network.run`.
+        """Run the model, as `Network.run` does.
 
         A model with a fixed batch size runs on several batches; the last one is filled up with boards.
         """
@@ -89,7 +89,7 @@ class OnnxNetwork:
         return outputs
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make the body of the network, as `described_network.TrainedNetwork.body`."""
+        """Make the body of the network, as `described_network.TrainedNetwork.body` does."""
         return make_body(self.model, outputs, example)
 
     @property

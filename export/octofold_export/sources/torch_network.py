@@ -90,7 +90,7 @@ class TorchNetwork:
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the network, as `Network.run`."""
+        """Run the network, as `Network.run` does."""
         try:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -104,7 +104,7 @@ class TorchNetwork:
         return dict(zip(outputs, (tensor.numpy() for tensor in numbers), strict=True))
 
     def operations(self, inputs: NDArray[Any]) -> int:
-        """Return the number of torch functions that the module calls, as `Network.operations`."""
+        """Return the number of torch functions that the module calls, as `Network.operations` does."""
         counting = _Counting()
         with counting:
             self.run(inputs)
@@ -117,7 +117,7 @@ class TorchNetwork:
         return single
 
     def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
-        """Make the body of the network, as `described_network.TrainedNetwork.body`."""
+        """Make the body of the network, as `described_network.TrainedNetwork.body` does."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
             names = [f"output_{name}" for name in self.run(example)]

@@ -65,7 +65,7 @@ class CheckedMoves:
 
     @classmethod
     def of(cls, moves: LoggedMoves) -> CheckedMoves:
-        """Check moves against the rules."""
+        """Check moves against the rules, and return the results."""
         every, _, legal = afterstates(moves.boards)
         rows = np.arange(len(moves))
         before = moves.boards[rows, moves.cells]

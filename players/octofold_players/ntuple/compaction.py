@@ -37,9 +37,10 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
 def most_important(
     network: NTupleNetwork, largest_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return the entries `[K]` to keep in `largest_bytes`, in ascending order, and their visits `[K]`.
+    """Return the entries `[K]` to keep, in ascending order, and their visits `[K]`.
 
-    Plays the same games and raises the same errors as `compact`.
+    Their compact tables take at most `largest_bytes`. Plays the same games and raises the same errors as
+    `compact`.
     """
     if not 2 <= len(network.tuples[0]) <= 6:
         raise ValueError("only tuples of 2 to 6 cells can be compacted")

@@ -96,9 +96,9 @@ class ValueBackend:
 
     @property
     def in_stages(self) -> bool:
-        """Whether a batch for moves alone has two stages, as `Backend.in_stages`."""
+        """Whether a batch for moves alone has two stages; see `Backend.in_stages`."""
         return self._lane.in_stages
 
     def batch_seconds(self, boards: int) -> float:
-        """Measure the CPU seconds of a batch of the lane, as `Backend.batch_seconds`."""
+        """Measure the CPU seconds of a batch of the lane, as `Backend.batch_seconds` does."""
         return self._lane.batch_seconds(boards)

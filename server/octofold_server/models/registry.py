@@ -192,7 +192,7 @@ class Models:
         return sorted({card.name for card in cards if card.largest_exponent >= exponent})
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """Return the statistics of the versions by name and version, as `VersionIndex.statistics`."""
+        """Return the statistics of the versions by name and version, as `VersionIndex.statistics` does."""
         return self._index.statistics()
 
     def load(self, name: str) -> None:

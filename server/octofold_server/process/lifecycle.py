@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most serve
     from octofold_server.http_transport.server import RestServer
 
 LAST_LOAD_SECONDS = 1.0
-"""Time limit for the loading thread to stop at the end. Reading a file or making a session may take
+"""Time limit for the loading thread to stop at shutdown. Reading a file or making a session may take
 longer."""
 
 LAST_SPANS_SECONDS = 2.0
@@ -64,7 +64,7 @@ def serve(
     """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
-    SIGHUP reloads the models. If a model is still being loaded at the end, this exits the process.
+    SIGHUP reloads the models. If a model is still being loaded at shutdown, this exits the process.
 
     Args:
         config: the configuration.

@@ -84,11 +84,11 @@ class SharedService(OpenInference):
         threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
     def load_model(self, name: str) -> None:
-        """Load a model in all processes, as `Models.load`."""
+        """Load a model in all processes, as `Models.load` does in one."""
         self._change("load", name)
 
     def unload(self, name: str) -> None:
-        """Unload a model in all processes, as `Models.unload`."""
+        """Unload a model in all processes, as `Models.unload` does in one."""
         self._change("unload", name)
 
     def metrics(self) -> Page:

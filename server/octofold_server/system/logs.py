@@ -192,7 +192,7 @@ def _fields(record: logging.LogRecord) -> Mapping[str, str]:
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
 """Length of the window in which one place in the code may log `MAX_LINES` lines. Further lines are only
-counted. Their number is logged before the next line of this place, and at the end."""
+counted. Their number is logged before the next line of this place, and at shutdown."""
 
 _Origin = tuple[str, int, str, int]  # logger, level, file, line
 

@@ -49,7 +49,7 @@ class OpenInference:
 
     @property
     def ready(self) -> bool:
-        """Whether the server is ready, as `Admission.ready`."""
+        """Whether the server is ready; see `Admission.ready`."""
         return self._admission.ready
 
     def model_ready(self, name: str, version: str) -> bool:
@@ -165,7 +165,7 @@ class OpenInference:
         self.load_model(name)
 
     def load_model(self, name: str) -> None:
-        """Load a model, as `Models.load`."""
+        """Load a model, as `Models.load` does."""
         self._models.load(name)
 
     def unload(self, name: str) -> None:
