@@ -249,7 +249,7 @@ class Comparison:
             )
             scope = (
                 f"Valid at any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
-                f"{self.first.name} and {theirs} of those of {self.second.name} score more)"
+                f"{self.first.name} and {theirs} of the games of {self.second.name} score more)"
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
         if self.bets.worth is not None:

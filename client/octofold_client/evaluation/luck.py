@@ -151,8 +151,8 @@ class AdjustedAverage:
         if not (times := worth_in_words(self.worth)):
             return ""
         return (
-            f"The luck of the tiles is removed with the values of {self.values}. The interval is as "
-            f"narrow as that of {times} as many games without this adjustment."
+            f"The luck of the tiles is removed with the values of {self.values}. Without "
+            f"this adjustment, an equally narrow interval would take {times} as many games."
         )
 
     @classmethod

@@ -52,7 +52,7 @@ def test_the_report_says_how_many_games_removing_luck_saves_if_any(worth: float,
     notes = notes_of(replace(shown(GAMES[:3]), adjusted=AdjustedAverage("v", None, 1e4, None, worth)))
     plain = notes_of(shown(GAMES[:3]))
     removed = "The luck of the tiles is removed with the values of v."
-    words = f"{removed} The interval is as narrow as that of {told} as many games without this adjustment."
+    words = f"{removed} Without this adjustment, an equally narrow interval would take {told} as many games."
     assert notes == [*plain, *([words] if told else [])]
 
 
