@@ -333,7 +333,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
-    """Parse the response for `n` boards; that of a network has probabilities if `with_probabilities`."""
+    """Parse the response for `n` boards. A network's has probabilities if `with_probabilities` is True."""
     probabilities = values = depth = positions = value = None
     try:
         moves = messages.MOVES.read(response.moves, n)

@@ -41,11 +41,11 @@ class Formation:
 
     name: str
     below_next: Mapping[int, int]
-    """For each free cell, the minimum difference between the exponent of the next tile and that of the cell.
-    It is 0 for the cell in which the next tile is made."""
+    """For each free cell, the minimum number of exponents by which its tile is below the next tile. It is 0
+    for the cell in which the next tile is made."""
     goals: tuple[Mapping[int, int], ...]
-    """The goals. A goal gives, for some free cells, the difference between the exponent of the next tile and
-    that of the cell."""
+    """The goals. A goal gives, for some free cells, the number of exponents by which the cell's tile is below
+    the next tile."""
     falling: tuple[tuple[int, int], ...]
     """Pairs of cells: the tile in the first cell must be larger than the tile in the second."""
     unequal: tuple[tuple[int, int], ...]

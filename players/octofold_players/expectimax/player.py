@@ -179,7 +179,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights in `text`, the option `weights`; those of the heuristic if `text` is empty.
+    """Return the weights in `text`, the value of the option `weights`, or the heuristic's weights if empty.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.

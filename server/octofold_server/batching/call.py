@@ -19,7 +19,7 @@ WHOLE_BOARDS = 64
 """Maximum boards of a call that is not divided into turns. These calls run in order of arrival."""
 
 TURN_BOARDS = 32
-"""Number of boards in a turn of a larger call, or those of one batch if they are fewer. After each turn, the
+"""Number of boards in a turn of a larger call, but at most the maximum of a batch. After each turn, the
 call goes behind later calls. Its remaining boards run without further turns if they take little time and no
 other call waits. Thus a single board waits for at most one turn of a call with 60,000 boards."""
 

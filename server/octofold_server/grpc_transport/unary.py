@@ -137,7 +137,7 @@ class UnaryCalls(Generic[AnyMessage]):
         cells = b"".join([message[start:stop] for _, message in together])
         if first[start - 1] >= 0x80:  # the first cell ends a number, which could decide where the board is
             return None
-        # If other cells in this place are the board of a message, too, so are those of the other messages.
+        # If other cells in this place are still the board of the message, all messages have theirs there.
         other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
         try:
             message = codec.kind.FromString(first)

@@ -237,7 +237,7 @@ class Models:
             self._update_each(sorted(names), by_name)
 
     def unload(self, name: str) -> None:
-        """Refuse new calls for all versions of a model; they finish accepted calls and are then freed.
+        """Refuse new calls for a model. Its versions finish the accepted calls and are then freed.
 
         Raises:
             UnknownModel: the model does not exist.
