@@ -29,6 +29,7 @@ NO_TENSORS: Tensors = MappingProxyType({})
 EXAMPLES = np.array(
     [
         [1, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 2],
         [3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0],
         [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3],
@@ -37,8 +38,9 @@ EXAMPLES = np.array(
     ],
     dtype=np.uint8,
 )
-"""Boards for the warm-up: four with a single legal move, one with four legal moves, and one with none. Every
-model accepts their tiles."""
+"""Boards for the warm-up: two with four legal moves, four with a single one, and one with none. Every model
+accepts their tiles. The views of the second board are equal, so they vote for different moves: a graph for
+moves alone needs both stages for about as many of these boards as in games, a quarter."""
 
 TIMED_RUNS = 3
 """Number of timed runs. The fastest run counts, because other work on the machine only makes runs slower."""
@@ -131,6 +133,8 @@ class OnnxBackend:
                 raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
             _check_moves(boards, alone.moves)
             _check_answers(boards, moves)
+        if isinstance(self._batches, HostBatches) and self.in_stages:
+            self._batches.measure_stages()
 
     def batch_seconds(self, boards: int) -> float:
         """Measure the CPU seconds of a batch, which hardly depend on other work. Return 0 on a GPU."""
@@ -237,16 +241,15 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
             raise GraphError(f"the legal moves of {where} are {allowed}, but the graph gives the move {move}")
 
 
-FEWEST_IN_STAGES = 4
-"""Minimum batch size for the graph for moves alone. In smaller batches its two stages cost more than they
-save."""
+STAGED_SIZES = (16, 8, 4)
+"""Batch sizes to measure for the graph for moves alone. In smaller batches, two stages save at most 4%."""
 
 LARGEST_KEPT = 128
 """Maximum size of a batch whose IOBinding is kept. For a larger batch, the time to make a new one is
 negligible."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostSessions:
     """The sessions of a model on a CPU."""
 
@@ -256,6 +259,11 @@ class HostSessions:
     """The session that computes moves alone, in less time; None if the model has no graph for moves alone."""
     tables: Tables
     """The unpacked tables that both sessions take as inputs; empty for most models."""
+    fewest_alone: int = STAGED_SIZES[-1]
+    """Minimum batch size for the graph for moves alone. In smaller batches, two stages cost more than they
+    save."""
+    is_measured: bool = False
+    """Whether `fewest_alone` was measured on this processor."""
 
     @classmethod
     def of(
@@ -283,14 +291,38 @@ class HostBatches:
         self._outputs = [np.zeros((max_batch_size, *tensor.shape), tensor.dtype) for tensor in OUTPUTS]
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
 
+    def measure_stages(self) -> None:
+        """Measure from which batch size on the graph for moves alone is faster than the full graph.
+
+        With AMX, batches of fewer than 16 boards are slower in stages; without it, none. Lanes that share
+        their sessions measure once.
+        """
+        sessions = self._sessions
+        if sessions.is_measured:
+            return
+        sessions.is_measured = True
+        boards = np.resize(EXAMPLES, (max(STAGED_SIZES), 16))[: len(self._boards)]
+        for size in STAGED_SIZES:
+            seconds: dict[int, list[float]] = {size: [], size + 1: []}
+            for _ in range(TIMED_RUNS):
+                for sessions.fewest_alone, measured in seconds.items():  # chooses the graph
+                    begin = time.thread_time()
+                    for start in range(0, len(boards), size):
+                        self.run(boards[start : start + size], MOVES)
+                    measured.append(time.thread_time() - begin)
+            sessions.fewest_alone = min(seconds, key=lambda fewest: min(seconds[fewest]))
+            if sessions.fewest_alone > size:
+                return
+
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
         """Return the answers for the boards."""
         count = len(boards)
         self._boards[:count] = boards
-        if self._sessions.moves is not None and not requested.outputs and count >= FEWEST_IN_STAGES:
-            self._sessions.moves.run_with_iobinding(self._bound(self._sessions.moves, count, 1))
+        sessions = self._sessions
+        if sessions.moves is not None and not requested.outputs and count >= sessions.fewest_alone:
+            sessions.moves.run_with_iobinding(self._bound(sessions.moves, count, 1))
             return Moves(self._outputs[0][:count].copy())
-        self._sessions.full.run_with_iobinding(self._bound(self._sessions.full, count, len(OUTPUTS)))
+        sessions.full.run_with_iobinding(self._bound(sessions.full, count, len(OUTPUTS)))
         if not requested.outputs:
             return Moves(self._outputs[0][:count].copy())
         return Moves(*[output[:count].copy() for output in self._outputs])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,10 +15,13 @@ from octofold_server.backends.backend import Layout, Tensors
 from octofold_server.backends.onnx_backend import (
     NO_TENSORS,
     DeviceBatch,
+    HostBatches,
+    HostSessions,
     OnnxBackend,
     onnx_lanes,
 )
 from octofold_server.backends.onnx_session import GraphError, new_session
+from octofold_server.backends.onnx_tables import Tables
 from support.fakes import fake_moves
 from support.shipped import newest
 
@@ -239,3 +244,39 @@ def test_int8_of_this_cpu_makes_the_moves_of_exact_arithmetic(name: str) -> None
     (moves,) = exact.run(["move"], {"boards": asked})
     found = np.concatenate([lane.run(part).moves for part in np.split(asked, 2)])
     assert np.mean(found == moves) > 0.98  # without VNNI, sums of two products may saturate
+
+
+class BusySession:
+    """A session that computes for a time that depends on the batch size; its own binding."""
+
+    def __init__(self, milliseconds: dict[int, float]) -> None:
+        self._milliseconds = milliseconds
+        self._size = 0
+
+    def io_binding(self) -> BusySession:
+        return BusySession(self._milliseconds)
+
+    def bind_input(self, _name: str, _device: str, _number: int, _type: Any, shape: Any, _at: int) -> None:
+        self._size = shape[0]
+
+    def bind_output(self, *_: object) -> None:
+        pass
+
+    def run_with_iobinding(self, binding: BusySession) -> None:
+        end = time.thread_time() + binding._milliseconds[binding._size] / 1000
+        while time.thread_time() < end:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("in_stages", "fewest"),
+    [({16: 5, 8: 1, 4: 1}, 17), ({16: 1, 8: 5, 4: 1}, 9), ({16: 1, 8: 1, 4: 5}, 5), ({16: 1, 8: 1, 4: 1}, 4)],
+)
+def test_the_graph_for_moves_alone_runs_from_the_batch_size_on_at_which_it_is_faster(
+    in_stages: dict[int, float], fewest: int
+) -> None:
+    full: Any = BusySession(dict.fromkeys(in_stages, 3))
+    moves: Any = BusySession(in_stages)
+    sessions = HostSessions(full, moves, Tables())
+    HostBatches(sessions, 64).measure_stages()
+    assert sessions.fewest_alone == fewest
