@@ -68,7 +68,7 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
 
     Args:
         config: the configuration.
-        slot: the place of this process among those that share the port; None if there is only one process.
+        slot: the place of this process among the processes on the port; None if there is only one process.
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # prints the Python stack if a native library crashes

@@ -46,7 +46,7 @@ _RIGHTS = {
 
 
 class Access:
-    """Checks tokens. Without token files, any client may call every method.
+    """Checks whether calls have the right that they require. Without token files, no call needs a token.
 
     Args:
         tokens: file of the tokens that grant `Right.CALL`; None for no file.
@@ -117,7 +117,7 @@ class Access:
             if right is Right.ADMIN and not is_admin:
                 raise NotAllowed("this call needs an admin token")
         if right is Right.ADMIN and not self._admin_enabled:
-            raise NotAllowed("loading and unloading models is disabled on this server")
+            raise NotAllowed("this server runs with --no-admin, so calls cannot load or unload models")
 
 
 def _token_of(authorization: str | None) -> str:
@@ -134,7 +134,7 @@ def _digest(token: str) -> bytes:
 
 
 def _holds(tokens: WatchedFiles[tuple[bytes, ...]] | None, digest: bytes) -> bool:
-    """Return whether tokens contain a digest. The time does not depend on how much of a digest matches."""
+    """Return whether a digest is in `tokens`. Comparing takes the same time wherever two digests differ."""
     known = tokens.content if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 

@@ -47,11 +47,11 @@ SPARE_IDLE_SECONDS = 30.0
 seconds."""
 
 NAMELESS = "unix:"
-"""gRPC's name for every connection to a Unix socket, which thus does not identify a client. Streams of the
+"""gRPC's name for every connection to a Unix socket, so the name does not identify a client. Streams of the
 native transport arrive on these connections."""
 
 FEW_CELLS = 128
-"""Number of bytes up to which Python finds the largest byte faster than numpy."""
+"""Maximum number of bytes among which Python finds the largest one faster than numpy does."""
 
 _MOVE = frozenset({MOVE.name})
 """The output that every call gets."""
@@ -85,7 +85,7 @@ class AdmissionLimits:
 
 @dataclass(eq=False, repr=False, slots=True, kw_only=True)
 class AcceptedCall(Call):
-    """An admitted call, which `Admission.accept` makes; its boards are checked."""
+    """A call that `Admission` has accepted. Its boards are valid."""
 
     admission: Admission
     """The admission that made the call."""
@@ -99,7 +99,7 @@ class AcceptedCall(Call):
     headers: Headers
     """Metadata or headers of the call, which may name the caller's trace."""
     has_slot: bool
-    """Whether the call counts as one in progress until it ends."""
+    """Whether each caller of the call counts as a call in progress."""
 
     def cancel(self, caller: object = None) -> None:
         """Cancel the call, because the caller has left; no effect on a finished call.
@@ -135,7 +135,7 @@ _served: Callable[[AcceptedCall], ServedVersion] = attrgetter("served")
 
 
 class Admission:
-    """Admits calls between `open` and `refuse`. Before and after, calls fail with `Unavailable`.
+    """Admits calls between `open` and `refuse`. At other times, they fail with `Unavailable`.
 
     Attributes:
         models: the models that answer calls.
@@ -144,8 +144,8 @@ class Admission:
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
         refusal: the reason why calls are refused; empty while they are admitted.
-        is_alive: returns whether the transport works; the owner of the transport sets it.
-        wants_clients: whether new clients are welcome: between `open` and `leave`.
+        is_alive: returns whether the transport works; the owner of the transport sets this function.
+        wants_clients: whether new clients are welcome; True between `open` and `leave`.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Admission:
         *,
         context: Any = None,
     ) -> AcceptedCall:
-        """Submit the boards of a request: a message of a stream, or a call in a `call_slot`.
+        """Submit the boards of a message of a stream, or of a request that holds a `call_slot`.
 
         Args:
             request: the request, as in `accept`.
@@ -307,7 +307,7 @@ class Admission:
             deadline: the deadline of the call, a time of `time.monotonic`.
             headers: metadata or headers of the call, which may name the caller's trace.
             context: data for `when_answered`.
-            takes_slot: whether the call counts as one in progress until it ends.
+            takes_slot: whether to count the call as a call in progress until it ends.
 
         Raises:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
@@ -360,7 +360,7 @@ class Admission:
 
         Args:
             request: the request.
-            when_answered: as in `accept`; it gets calls with some of the callers.
+            when_answered: as in `accept`; it gets a call for each group of callers that end together.
             callers: the callers, one for each board.
             deadlines: the deadlines of the callers, times of `time.monotonic`.
             context: as in `accept`.
@@ -405,7 +405,7 @@ class Admission:
             call.have_ended([call])
 
     def _queue(self, calls: Sequence[AcceptedCall]) -> list[tuple[Call, OctofoldError]]:
-        """Queue calls, and return those that are refused, with their errors."""
+        """Queue calls, and return each refused call with its error."""
         all_refused: list[tuple[Call, OctofoldError]] = []
         for served, together in groupby(calls, _served):
             for call, error in served.batcher.submit_all(together):
@@ -433,7 +433,7 @@ class Admission:
         return models.ready.get(key) or models.resolve(*key, loads=True)
 
     def _checked(self, request: Request, served: ServedVersion) -> tuple[NDArray[np.uint8], frozenset[str]]:
-        """Return the boards of a request, and the outputs that it asks for in addition to moves."""
+        """Check a request; return its boards, and the outputs that it asks for in addition to moves."""
         boards = request.boards
         if isinstance(boards, str):
             raise InvalidRequest(boards)
@@ -495,7 +495,7 @@ class Admission:
 
     @contextmanager
     def call_slot(self) -> Iterator[None]:
-        """Count a call in progress while the block runs, for replies that take time to send.
+        """Count a call in progress while the block runs. Use this if the reply takes time to send.
 
         Raises:
             Unavailable, QueueFull: as in `take_slot`.

@@ -14,7 +14,7 @@ from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 
 class ByteBudget:
-    """A budget for bytes: messages take them when they arrive, and return them when their calls end.
+    """A budget for bytes. A message takes bytes when it arrives, and returns them when its call ends.
 
     While a client has messages in progress, it may hold at most as many bytes as are free (the dynamic
     threshold of A. K. Choudhury and E. L. Hahne, 1998). One client with many messages thus gets half of the
@@ -27,8 +27,8 @@ class ByteBudget:
     """
 
     COUNTED_FROM = 16_384
-    """Minimum size of a message that counts. Smaller messages are bounded by the limits for calls and for the
-    open boards of a stream."""
+    """Minimum size in bytes of the messages that take bytes from the budget. The limits for calls and for the
+    open boards of a stream bound smaller messages."""
 
     def __init__(self, limit: int, refusals: Refusals) -> None:
         self.limit = limit
@@ -39,7 +39,7 @@ class ByteBudget:
 
     @property
     def used(self) -> int:
-        """Number of bytes in progress."""
+        """Number of bytes that messages in progress have taken."""
         return self._used
 
     def take(self, size: int, client: str, taken: int = 0) -> None:

@@ -33,7 +33,7 @@ class RequestedOutputs(NamedTuple):
     outputs: frozenset[str] = MOVE_ALONE
     """Names of outputs in `octofold_game.contract.graph`. Every answer contains the move."""
     limits: Limits = NO_LIMITS
-    """Limits of searches. Networks ignore them, because a batch takes them little time."""
+    """Limits of searches. Networks ignore the limits, because their batches take little time."""
     running: NDArray[np.intp] | None = None
     """Indices of the boards whose games are not over, in order; None if they are not known. Only searches use
     them."""
@@ -44,7 +44,7 @@ EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
 
 
 UNFINISHED = -2
-"""The value in place of a move if the limits ended the search before depth 1."""
+"""The value in place of a move if the limits ended the search before it finished depth 1."""
 
 
 class Moves(NamedTuple):
@@ -65,7 +65,7 @@ class Moves(NamedTuple):
 
     @property
     def are_alone(self) -> bool:
-        """Whether there is no other output, as in the answers to most calls."""
+        """Whether the answers contain no output except the moves, as for most calls."""
         return all(output is None for output in self[1:])
 
     def rows(self, start: int, stop: int) -> Moves:
@@ -117,7 +117,7 @@ class Backend(Protocol):
 
     @property
     def in_stages(self) -> bool:
-        """Whether batches for moves alone run in two stages, the second only for undecided boards."""
+        """Whether batches for moves alone run in two stages. The second stage runs only undecided boards."""
         ...
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:

@@ -65,7 +65,7 @@ def onnx_lanes(
     """Return the lanes of a model.
 
     On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
-    threads of its own and runs in those of the lanes. Two such lanes answer more boards than one session with
+    threads of its own and runs in the lanes' threads. Two such lanes answer more boards than one session with
     two threads, because these threads wait for each other at every operator. Each lane of several threads and
     each lane on a GPU has its own session. On a CPU, all lanes share the unpacked tables of an n-tuple
     network.
@@ -328,7 +328,7 @@ class HostBatches:
         return Moves(*[output[:count].copy() for output in self._outputs])
 
     def _bound(self, session: onnxruntime.InferenceSession, size: int, outputs: int) -> onnxruntime.IOBinding:
-        """Bind rows 0 to `size` - 1 of the memory to a session; `outputs` is the number of its outputs."""
+        """Return a binding of a session, with `outputs` outputs, to rows 0 to `size` - 1 of the memory."""
         binding = self._bindings.get((size, outputs))
         if binding is None:
             binding = session.io_binding()

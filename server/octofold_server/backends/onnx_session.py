@@ -20,7 +20,7 @@ from octofold_server.backends.cuda import preload, why_unusable
 from octofold_server.backends.onnx_tables import PAGE_OFFSETS, PAGES
 
 _TYPES = {"float32": "float"}
-"""onnxruntime's names of element types that differ from numpy's."""
+"""onnxruntime's names of element types, by numpy's name, if the two names differ."""
 
 APPENDED_VIEWS = "octofold_views"
 """The output that `octofold_server.backends.onnx_views` appends to a graph. It is not called `views`, because
@@ -136,7 +136,7 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
         for name in (*contract, *actual):
             if actual.get(name) != contract.get(name):
                 raise GraphError(
-                    f"the {kind} {name!r} must be {contract.get(name, 'absent')} by the graph contract, "
+                    f"the {kind} {name!r} must be {contract.get(name, 'absent')}, as the graph contract says, "
                     f"got {actual.get(name, 'none')}"
                 )
         for argument in arguments:

@@ -1,8 +1,8 @@
 """Unpacks the compact tables of an n-tuple graph once for all sessions and processes on this machine.
 
 A published graph holds compact tables (`octofold_players.ntuple.compact_tables`), which keep only the entries
-that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session, which takes
-gigabytes for some seconds and gives each session its own tables. This module unpacks only the pages with kept
+that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session. It takes
+gigabytes for some seconds, and gives each session its own tables. This module unpacks only pages with kept
 entries. These pages, and an index of all pages, become inputs of the graph. All other pages share one page of
 zeros: the tables of `models/ntuple` take 158 MB, a fifth of what all entries would take. Sessions do not copy
 inputs, so lanes, views and processes share the tables.
@@ -40,8 +40,8 @@ class Tables(dict[str, NDArray[Any]]):
 
 
 PAGE = 32
-"""Number of entries in a page. With pages of 16, the tables take 15% more memory, with pages of 64 9% more;
-boards/s differ by less than 2%."""
+"""Number of entries in a page. The tables take 15% more memory with pages of 16 entries, and 9% more with
+pages of 64 entries. The boards/s differ by less than 2%."""
 
 _PACKED = ("page_bits", "entry_bits", "lower_codes", "upper_codes", "codebook")
 _PACKED_PAGE = 16  # number of entries in a page of compact tables
@@ -53,7 +53,7 @@ _FLAT, _PAGE_SIZE = "octofold_flat", "octofold_page_size"
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()
-"""The unpacked tables that are in use, by the digest of the packed ones; guarded by `_lock`."""
+"""The unpacked tables that are in use, by the digest of the packed tables; guarded by `_lock`."""
 
 
 class _Packed(NamedTuple):
@@ -74,7 +74,7 @@ class _Packed(NamedTuple):
 
 
 def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
-    """Return the graph with its tables as inputs in place of the compact tables, and the unpacked tables.
+    """Replace the compact tables of a graph by inputs; return this graph, and the tables for the inputs.
 
     A graph without compact tables is returned unchanged, with empty `Tables`.
 

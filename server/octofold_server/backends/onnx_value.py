@@ -37,7 +37,7 @@ def network_lanes(
 ) -> Sequence[Backend]:
     """Return the lanes of a model, which also compute `value` if the graph has this output.
 
-    The arguments are those of `onnx_backend.onnx_lanes`.
+    This takes the arguments of `onnx_backend.onnx_lanes`.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -62,7 +62,7 @@ def _without_value(model: bytes) -> bytes | None:
 
 
 class ValueBackend:
-    """A lane of a model with a value head, with a session for values that all its lanes share."""
+    """A lane of a model with a value head. All lanes of the model share one session for values."""
 
     def __init__(self, lane: Backend, full: onnxruntime.InferenceSession) -> None:
         self._lane = lane

@@ -104,7 +104,7 @@ class PlayerBackend:
     """A lane of a player.
 
     Args:
-        search: the search of the player, which all its lanes share.
+        search: the search of the player, which all lanes of the player share.
     """
 
     def __init__(self, search: Search) -> None:
@@ -146,7 +146,7 @@ class PlayerBackend:
         return Moves(moves, None, None, legal, result.values, result.depth, result.positions)
 
     def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
-        """Search only the boards whose games are not over, so that they get all of the batch's time."""
+        """Search only the boards with legal moves, so that they get all of the batch's time."""
         if requested.running is None:
             return self._search.find(boards, requested.limits)
         count, running = len(boards), requested.running

@@ -40,7 +40,7 @@ batch has overhead."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be later than a lock can wait
-TOO_LATE = "the deadline passed before every board was answered"
+TOO_LATE = "the deadline passed before all boards were answered"
 _first = attrgetter("first")
 TOO_SHORT = "the time was too short for a search one move deep"
 
@@ -156,7 +156,7 @@ class Batcher:
 
     @property
     def joins(self) -> bool:
-        """Whether the batcher takes joined calls. It does not for searches, which share a batch's time."""
+        """Whether the batcher takes joined calls. Searches cannot be joined: they share a batch's time."""
         return self._budgets is None
 
     @property
@@ -172,7 +172,7 @@ class Batcher:
 
     @property
     def _ready_boards(self) -> int:
-        """Number of waiting boards, without those of long searches."""
+        """Number of waiting boards, without the boards of long searches."""
         return self._interactive.boards + self._bulk.boards
 
     def submit(self, call: Call) -> None:
@@ -239,7 +239,7 @@ class Batcher:
     def cancel(self, call: Call, caller: object = None) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
 
-        If it happens just before the deadline, the call ends with DeadlinePassed; see `Call.is_nearly_late`.
+        Just before the deadline, this ends the call with DeadlinePassed; see `Call.is_nearly_late`.
 
         Args:
             call: the call.
@@ -312,7 +312,7 @@ class Batcher:
                 self._sooner.notify()
 
     def _take_batch(self, longest: float) -> list[_Slice]:
-        """Wait for boards, and take a share of them. Return an empty list once closed and without boards."""
+        """Wait for boards, and return a share of them; none if the batcher is closed and no board waits."""
         while True:
             late: list[Call] = []
             with self._lock:
@@ -375,7 +375,7 @@ class Batcher:
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
-        """Add up to `room` boards of a level to the batch, and expired calls to `late`; return the rest."""
+        """Add up to `room` boards of a level to `batch`, expired calls to `late`; return the room left."""
         now = time.monotonic()
         while room and level.calls:
             call = next(iter(level.calls))
@@ -539,7 +539,7 @@ class Batcher:
         return self._long if is_long else self._levels[call.priority]
 
     def _wake(self, level: _Level) -> None:
-        """Wake a lane that takes calls of this level, or all lanes of long searches if it is theirs."""
+        """Wake one lane that takes calls of this level, or every such lane if the level has long searches."""
         if level is self._long:
             self._long_changed.notify_all()
         else:
@@ -617,4 +617,6 @@ def _backend_failed(what: str) -> BackendFailed:
     """Log the exception that is being handled, and make an error with the same id for the callers."""
     error_id = secrets.token_hex(4)
     _log.exception("error %s: %s", error_id, what)
-    return BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
+    return BackendFailed(
+        f"the model failed to answer (error {error_id}); the server's log gives the reason", error_id
+    )

@@ -20,7 +20,7 @@ class DeadlineHeap:
 
     Most calls end long before their deadline. Removing each of them from the heap at once would be expensive.
     Instead, all finished calls are removed whenever the heap has doubled, which costs constant time per call.
-    The references are weak, so that the boards of finished calls are freed earlier.
+    The references are weak, so that the boards of finished calls are freed before this.
     """
 
     def __init__(self) -> None:

@@ -52,14 +52,14 @@ class SearchBudgets:
     """The budgets of the calls of one batcher. The batcher calls the methods under its own lock.
 
     Args:
-        cores: the cores that each search uses.
+        cores: number of CPU cores that each search uses.
     """
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Number of boards searched in the last batch that exceeded this number or `BATCH_SECONDS`."""
+        """Boards searched in a recent batch: the last with more than before, or over `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
@@ -80,8 +80,8 @@ class SearchBudgets:
 
         All boards of a batch have the same budget. Calls share a batch if their budgets differ by less than a
         factor of two, so that no search ends much sooner because of a call with less time. Unless the caller
-        names a time, a batch has at most twice as many boards as the last one: the next boards may take
-        longer, and not every search stops in time.
+        names a time, a batch has at most twice as many boards as a recent one, because the next boards may
+        take longer, and not every search stops in time.
 
         Args:
             call: the call.
@@ -111,8 +111,8 @@ class SearchBudgets:
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Return the error for a long call if the waiting searches would take too long; None if it may wait.
 
-        Of the waiting searches, only those count that the call's lane may take. This is the lane with the
-        smallest limit that allows the call.
+        Only waiting searches that the call's lane may take are counted. This is the lane with the smallest
+        limit that allows the call.
         """
         longest = min(lane for lane in LONG_LANES if SearchBudgets.board_seconds(call) <= lane)
         counted = [other for other in waiting if SearchBudgets.board_seconds(other) <= longest]

@@ -46,7 +46,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The statistics at one moment. Except in `failure`, the times of calls are those of successful calls."""
+    """The statistics at one moment. All times of calls except `failure` are times of successful calls."""
 
     success: Total  # calls, from arrival to answer
     failure: Total  # calls, from arrival to failure
@@ -161,7 +161,7 @@ class _Times:
 class Pace:
     """The recent average time of a lane per board.
 
-    A batch has as much weight as it has boards, because the boards of small batches take longer.
+    The weight of a batch is its number of boards, because the boards of small batches take longer.
     """
 
     def __init__(self) -> None:

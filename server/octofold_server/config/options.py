@@ -54,7 +54,7 @@ class Config:
 
     host: str = option(
         "127.0.0.1",
-        "listen on this address; :: is all interfaces over IPv6 and IPv4, 0.0.0.0 all interfaces over IPv4; "
+        "listen on this address; 0.0.0.0 means all interfaces over IPv4, :: means all over IPv4 and IPv6; "
         "unix:PATH is a Unix socket, which serves only gRPC",
         heading="Protocols",
     )
@@ -88,7 +88,7 @@ class Config:
     )
     versions: Policies = option(
         VersionPolicies(),
-        'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 its own rule',
+        'versions to serve: all, latest:N (the newest N), or a list; "all;cnn5=1,3" gives cnn5 its own rule',
     )
     players: PlayerKinds | None = option(
         None,
@@ -97,8 +97,8 @@ class Config:
     )
     watch: Seconds = option(
         0.0,
-        "interval at which changes in the model repository are loaded; 0 loads them only on SIGHUP or when "
-        "a request loads a model",
+        "check the model repository at this interval, and load what has changed; 0 loads changes only on "
+        "SIGHUP or when a request loads a model",
     )
     default_model: Name = option(
         "",
@@ -168,7 +168,7 @@ class Config:
     )
     max_search_time: float = option(
         LONGEST_SEARCH_US / 1e6,
-        "maximum seconds of search per board that a call may request of a player",
+        "maximum seconds of search per board that a call to a player may request",
         0.001,
         LONGEST_SEARCH_US / 1e6,
     )

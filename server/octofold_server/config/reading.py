@@ -46,8 +46,8 @@ OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 ALMOST_EQUAL = 0.75
-"""Minimum similarity, from 0 to 1, of an unknown variable to a variable of the server. At or above it, the
-variable counts as misspelled, which is an error; below it, it may belong to another program."""
+"""Minimum similarity, from 0 to 1, between an unknown variable and a variable of the server, at which the
+unknown one is an error. A less similar variable may belong to another program."""
 FILE_WIDTH = 100
 
 

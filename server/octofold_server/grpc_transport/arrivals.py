@@ -58,7 +58,7 @@ class _Pending:
     rpc: Rpc
     method: Method
     client: str
-    """The name of its connection."""
+    """The name of the call's connection."""
     since: float = field(default_factory=time.monotonic)
     """Time when the call began to be read or, before that, to wait."""
 
@@ -125,7 +125,7 @@ class Arrivals:
                 break
 
     def _arrived(self, call: _Pending, message: bytes | None) -> None:
-        """Handle the message of a call, or None if no message will arrive."""
+        """Handle the message of a call; None means that no message will arrive."""
         call.rpc.on_message = nothing
         if self._forget(call) and self._waiting and len(self._reads) < self._at_once:
             self._read_next()
@@ -172,7 +172,7 @@ class Arrivals:
         return True
 
     def _make_room(self, may_go: Callable[[_Pending], bool]) -> bool:
-        """End a call that is being read, and read a waiting one instead; return whether one was ended."""
+        """End a call that is being read, then read a waiting call; return whether a call was ended."""
         held = self._held()
         least = held[self._next_client(held)]
         ending = [call for call in self._reads if held[call.client] > least and may_go(call)]
@@ -186,7 +186,7 @@ class Arrivals:
             self._at_once,
             extra={"fields": {"client": call.client}},
         )
-        self._evict(call, QueueFull("the message did not arrive while other calls waited", RETRY_SECONDS))
+        self._evict(call, QueueFull("the message arrived too slowly, and other calls waited", RETRY_SECONDS))
         self._read_next()
         return True
 

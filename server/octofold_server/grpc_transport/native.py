@@ -2,10 +2,10 @@
 
 The library hands over complete unary calls, many at a time, and takes their replies from any thread. It
 forwards other calls, such as streams in both directions and unknown methods, through a socket to a grpcio
-server in this process. That server sees neither the caller's address nor its connection.
+server in this process. That server sees neither the address nor the connection of the caller.
 
-The library reads a whole message before the size can be checked. Therefore it is for trusted callers, and for
-callers behind a proxy that limits the size of messages.
+The library reads a whole message before the size can be checked. Therefore the transport is for trusted
+callers, and for callers behind a proxy that limits the size of messages.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MOST_EVENTS = 256
 """Maximum number of calls and cancellations that are taken at once."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
-"""Options that are not for the server behind the socket, because it does not see the callers' connections."""
+"""Options that the grpcio server does not get, because it does not see the connections of callers."""
 
 PINGS = 3
-"""Number of pings on a connection with calls in the time after which a silent connection is ended."""
+"""Number of pings on a connection with calls within `idle_seconds`, so that it is never silent for long."""
 
 DRAIN_SECONDS = 0.02
 """Seconds between checks whether all replies were sent, and time for sending the last bytes."""
@@ -188,7 +188,7 @@ class NativeServer:
 
     Args:
         methods: the methods to serve; all must be added before the first `listen`.
-        options: options of gRPC's C core; the native code uses those that it knows.
+        options: options of gRPC's C core; the native code ignores options that it does not know.
     """
 
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:

@@ -2,7 +2,7 @@
 
 Each message is handled like a call, and the replies may come in another order. A message that fails gets its
 error as the reply, and does not end the stream. A stream has no thread of its own: messages arrive on gRPC's
-thread, answers on the threads of the batcher's lanes.
+thread, and answers arrive on the threads of the batcher's lanes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from octofold_server.grpc_transport.methods import Begin
 from octofold_server.grpc_transport.unary import Codec, decode, fail, request_id_of
 
 MAX_OPEN_BOARDS = 65_536
-"""Maximum boards of one stream that are read and whose replies are not sent. At the maximum, the server stops
+"""Maximum boards in the messages of one stream that wait for replies. At the maximum, the server stops
 reading, so a client that never reads its replies cannot fill the memory."""
 
 MIN_BOARDS = 32
@@ -137,7 +137,7 @@ class AnswerStream(Generic[AnyMessage]):
                 call.cancel()
 
     def end_if_idle(self, idle_seconds: float) -> None:
-        """End the stream if it was idle, or if the client read no reply, for this long.
+        """End the stream if it was idle, or if the client read no reply, for this many seconds.
 
         While the server shuts down, a client that reads no replies has less time.
         """

@@ -26,7 +26,7 @@ def new_server(
     """Make a server.
 
     Args:
-        kind: "native", "direct" or "auto": native if it is allowed and works, direct otherwise.
+        kind: "native", "direct", or "auto" for native if that is allowed and works, else direct.
         methods: the methods to serve.
         options: options of gRPC's C core.
         is_native: whether "auto" may choose the native transport, which is for trusted callers.

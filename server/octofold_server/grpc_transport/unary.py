@@ -41,7 +41,7 @@ Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
 Take = Callable[[Sequence[Arrived]], None]
-"""A callback that takes calls that arrived together. It ends each call, now or later, after its replies."""
+"""A callback that takes calls that arrived together. It replies to each call and ends it, now or later."""
 
 TakeOne = Callable[[Rpc, bytes], None]
 """A callback that takes one call and its only message, as `Take` does."""
@@ -90,8 +90,8 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        joins: whether calls that arrive together are joined, if each has one board and their messages differ
-            in nothing else. Only for a method whose messages have no field for a timeout or a request id.
+        joins: whether to join calls that arrive together and whose messages differ only in one board. The
+            messages must have no field for a timeout or a request id.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:
@@ -312,12 +312,12 @@ def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admiss
 
 
 def request_id_of(metadata: Metadata) -> str:
-    """Return the request id in the metadata of a call, or a new one if it has no usable one."""
+    """Return the request id in the metadata of a call, or a new id if there is no usable one."""
     return usable_request_id(next((str(value) for key, value in metadata if key == REQUEST_ID_KEY), None))
 
 
 def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:
-    """End a call with the status of an exception and with its request id.
+    """End a call with the status of an exception and with the request id of the call.
 
     Args:
         rpc: the call.

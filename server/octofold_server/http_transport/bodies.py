@@ -15,8 +15,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
-"""Minimum age in seconds of a body that is ended to make room, unless its client has at least two more
-arriving bodies than the client that needs the room."""
+"""Minimum age in seconds of a body that is ended to make room. It does not apply to a client with two or
+more arriving bodies more than the client that needs the room."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: seconds that a client may take to read a reply."""
@@ -30,7 +30,7 @@ class Arrival:
 
     Attributes:
         client: the address of the client.
-        connection: the name of the connection in the byte budget: its peer address.
+        connection: the peer address, which is the name of the connection in the byte budget.
         transport: the connection; None if it is closed.
         limit: the time limit, which `Bodies.make_room` reschedules to end the body early.
         began: time when the headers had arrived, in seconds of `time.monotonic`.
@@ -52,7 +52,7 @@ class Bodies:
     """Reads the bodies of requests.
 
     Args:
-        budget: the budget for bytes. A body takes the bytes that have arrived, not those that were announced.
+        budget: the budget for bytes. A body takes bytes as they arrive, whatever length the headers announce.
         seconds: time limit for a body to arrive.
         refusals: counts the bodies that are ended to make room for others.
     """
@@ -112,7 +112,7 @@ class Bodies:
                 self._budget.give(arrival.taken, arrival.connection)
 
     def make_room(self, client: str) -> Arrival | None:
-        """End an arriving body to make room for a request of `client`; return the body, or None.
+        """End an arriving body to make room for a request of `client`; return the ended body, or None.
 
         Of the bodies from the address with the most bodies, this ends the one that has been silent for
         longest. It ends none that is younger than `PATIENCE_SECONDS` allows.

@@ -24,7 +24,7 @@ SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fe
 them, and the server use the other."""
 
 OWN_PAGES = ("same-origin", "none")
-"""The values of `Sec-Fetch-Site` in requests of the server's own page, and of users who open an address."""
+"""The values of `Sec-Fetch-Site` in requests from the server's own page, and if a user opens an address."""
 
 
 class Guard:
@@ -115,5 +115,5 @@ def is_loopback_host(host: str) -> bool:
 
 
 def _host(origin: str) -> str:
-    """Return the host and the port of an origin; empty for an origin without them, such as "null"."""
+    """Return the host and the port of an origin; an empty string if it has no host, such as "null"."""
     return origin.partition("://")[2]

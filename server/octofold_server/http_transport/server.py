@@ -22,11 +22,11 @@ from octofold_server.http_transport.calls import Handler, Route
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
-"""Time after which a connection without a complete request is closed. Proxies close idle ones earlier."""
+"""Time after which a connection without a complete request is closed. Proxies close them earlier."""
 
 MAX_CONNECTIONS = 512
-"""Maximum number of connections, including those in a TLS handshake. It is lower if the process may open few
-files."""
+"""Maximum number of connections, including connections in a TLS handshake. It is lower if the process may
+open only few files."""
 
 SPARE_CONNECTIONS = 16
 """Number of connections beyond `MAX_CONNECTIONS`, for probes, which are answered under any load."""
@@ -67,7 +67,7 @@ class _Connection(web.RequestHandler):
 
 
 class RestServer:
-    """Serves routes on listening sockets, and closes them when it stops.
+    """Serves routes on listening sockets, and closes the sockets when it stops.
 
     Args:
         routes: the routes to serve.

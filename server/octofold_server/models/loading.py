@@ -158,8 +158,8 @@ class Loader:
         layout = choose_layout(self._config, self._device, precision)
         if file.moves is None and _may_have_moves(card) and self._device == "cpu":
             _log.info(
-                "%s/%d: calls for moves alone are not faster than others, because the card lists no graph "
-                "for moves alone (%s)",
+                "%s/%d: calls for moves alone are not faster than other calls, because the card lists no "
+                "graph for moves alone (%s)",
                 folder.name,
                 folder.version,
                 "octofold-export --extend adds one" if precision == "fp32" else "a new export makes one",

@@ -95,7 +95,7 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load and warm up the versions that the policies select, except those of unloaded models.
+        """Load and warm up the versions that the policies select, except versions of unloaded models.
 
         Raises:
             ModelError: no model can be served, or the default model cannot be served.
@@ -108,7 +108,9 @@ class Models:
             )
         for name, policy in self._config.versions.by_model.items():
             if not any(policy.allows(folder.version) for folder in by_name.get(name, ())):
-                _log.warning("the policy %s selects no version of %s in the model repository", policy, name)
+                _log.warning(
+                    "the rule %s of --versions selects no version of %s in the model repository", policy, name
+                )
         with self._changing:
             unloaded = self._unloaded_names() & by_name.keys()
             for name in unloaded:
@@ -198,7 +200,7 @@ class Models:
     def load(self, name: str) -> None:
         """Load the versions of one model that its policy selects, even after `unload`.
 
-        The method returns when these versions are ready; the replaced ones may still finish accepted calls. A
+        The method returns when these versions are ready. Replaced versions may still finish accepted calls. A
         version with an unchanged card is not loaded again.
 
         Raises:
@@ -217,15 +219,15 @@ class Models:
         policy = self._config.versions.of(name)
         newest = max((version for version in statuses if policy.allows(version)), default=None)
         if newest is None:
-            raise ModelError(f"the policy {policy} selects no version of {name!r}")
+            raise ModelError(f"the rule {policy} of --versions selects no version of {name!r}")
         if reason := statuses[newest].reason:
             raise ModelError(f"{name}/{newest}: {reason}")
 
     def reload(self) -> None:
-        """Update all models from the repository, except those that were unloaded by request.
+        """Update all models from the repository, except models that were unloaded by request.
 
         If a version cannot be served, the reason is logged, and `index` returns it. A model keeps its
-        versions until the repository has others that replace them, even if their folders are gone.
+        versions, even if their folders are gone, until the repository has other versions of the model.
 
         Raises:
             ModelError: the repository cannot be read; nothing changes.
@@ -304,7 +306,7 @@ class Models:
                 if served is not None:
                     ready[version] = served
             else:
-                why = f"not served: the policy is {policy}"
+                why = f"not served: the rule of --versions is {policy}"
                 statuses[version] = VersionStatus(name, version, VersionState.UNLOADED, why)
         ready = ready or serving  # an old version is better than none
         waiting = [version for version, status in statuses.items() if status.reason == ON_DEMAND]
@@ -322,7 +324,7 @@ class Models:
     def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """Load a version from its folder, or keep `current` if this fails. Return it and its status."""
+        """Load a version from its folder. Return this version, or `current` if that fails, and its status."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)
@@ -387,7 +389,7 @@ class Models:
                 self._on_demand.remove(name)
 
     def _unloaded_names(self) -> set[str]:
-        """Return the names of models that a request unloaded, in any process, and none has loaded again."""
+        """Return the names of models that requests to any process unloaded and did not load again."""
         if self._shared is None:
             return self._unloaded
         return {file.name for file in (self._shared / "unloaded").iterdir()}

@@ -101,7 +101,7 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
     """Return the card of a version, and the card's text with all fields.
 
     Raises:
-        ModelError: the card is missing, invalid, or belongs to another model or version.
+        ModelError: the card is missing or invalid, or belongs to another model or version.
     """
     try:
         text = card_text(folder.path)

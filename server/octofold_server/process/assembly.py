@@ -62,7 +62,7 @@ calls without a status. Its default of 1,000 is too low for a few clients that s
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of one server, whose models are not loaded and whose ports are not open."""
+    """The parts of one server, before it loads models and opens ports."""
 
     config: Config
     admission: Admission
@@ -138,7 +138,7 @@ def build(
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the place of this process among those that share the port; None if there is only one process.
+        slot: the place of this process among the processes on the port; None if there is only one process.
 
     Raises:
         StartupError: a file of certificates, keys or tokens is invalid, a package that the configuration

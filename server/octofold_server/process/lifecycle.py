@@ -69,7 +69,7 @@ def serve(
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        slot: the place of this process among those that share the port; None if there is only one process.
+        slot: the place of this process among the processes on the port; None if there is only one process.
 
     Raises:
         StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
@@ -274,7 +274,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
 class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
-    The ports are bound before models are loaded, so that the server fails early if they are in use. A process
+    The ports are bound before models are loaded, so that a server fails early if one is in use. A process
     that joins others binds the ports only when it is ready, because a bound port gets connections at once.
 
     Args:

@@ -54,7 +54,7 @@ class ProcessSlot:
         folder: folder with a socket for each process.
         number: number of this process, from 0.
         processes: number of processes.
-        joins: whether other processes may already serve; then no call may reach this process until it is
+        joins: whether other processes may already serve. If so, no call may reach this process until it is
             ready.
     """
 
@@ -68,7 +68,7 @@ class SharedService(OpenInference):
     """The operations of a service with several processes. Loading, unloading and metrics involve all of them.
 
     Args:
-        slot: the place of this process among the others.
+        slot: the place of this process among the processes of the service.
         admission: the admission of this process.
     """
 
@@ -84,15 +84,15 @@ class SharedService(OpenInference):
         threading.Thread(target=listener.serve_forever, name="siblings", daemon=True).start()
 
     def load_model(self, name: str) -> None:
-        """Load a model in all processes, as `Models.load` does in one."""
+        """Load a model in all processes, as `Models.load` does in one process."""
         self._change("load", name)
 
     def unload(self, name: str) -> None:
-        """Unload a model in all processes, as `Models.unload` does in one."""
+        """Unload a model in all processes, as `Models.unload` does in one process."""
         self._change("unload", name)
 
     def metrics(self) -> Page:
-        """Return the metrics of all processes; for one that does not answer, its saved counters."""
+        """Return the metrics of all processes; if a process does not answer, its saved counters are used."""
         answers = self._ask("page", PAGE_SECONDS)
         pages = [
             _pages.decode(answers[number]) if number in answers else self._saved_counters(number)
@@ -116,8 +116,8 @@ class SharedService(OpenInference):
         Processes that are gone, or that do not send their page in time, are not in the result.
 
         Raises:
-            Unavailable: a process has not made a change in time; all others have answered.
-            OctofoldError: a process raised this error; all others have answered.
+            Unavailable: a process has not made a change in time; all other processes have answered.
+            OctofoldError: a process raised this error; all other processes have answered.
             RuntimeError: a process raised an error of another type.
         """
         with ThreadPoolExecutor(max(1, len(self._others))) as callers:
@@ -189,7 +189,7 @@ class _Answering(socketserver.StreamRequestHandler):
     server: _Listener
 
     def handle(self) -> None:
-        """Answer a request with a status. If its code is OK, its message is the answer."""
+        """Answer a request with a status. If the code is OK, the message of the status is the answer."""
         try:
             reply = Status(message=self.server.answer(self.rfile.read(MAX_REQUEST_BYTES).decode()))
         except Exception as error:  # the other process raises the error

@@ -1,4 +1,4 @@
-"""Supervises several processes that serve one port: starts them, restarts those that die, forwards signals.
+"""Supervises several processes that serve one port: starts them, restarts dead processes, forwards signals.
 
 Several processes use more cores than one, because Python runs one thread of a process at a time. The kernel
 spreads connections, not calls, over the processes.

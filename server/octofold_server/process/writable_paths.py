@@ -1,4 +1,4 @@
-"""Checks that the server can write its files. It does so before models are loaded, which may take minutes."""
+"""Checks, before models are loaded, that the server can write its files. Loading may take minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The protocol `grpc.health.v1`: Check and Watch report whether the services and the models are ready.
 
-No function here blocks. A slow watcher may miss statuses: of those that are not sent yet, the server keeps
-only the latest.
+No function here blocks. A slow watcher may miss statuses: the server keeps only the latest status that is not
+sent yet.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Watch:
         call.on_left = self._left
 
     def send_if_changed(self) -> None:
-        """Send the status if it has changed and no other one is being sent."""
+        """Send the status if it has changed and no other status is being sent."""
         with self._lock:
             if self._is_sending or self._has_left:
                 return

@@ -32,7 +32,7 @@ Peer = tuple[object, ...]
 
 
 class Connections:
-    """The TCP connections to a port of this process. On systems other than Linux, the list is empty.
+    """The TCP connections to a port of this process. On systems other than Linux, none are found.
 
     Args:
         port: the port.
@@ -94,7 +94,7 @@ class Connections:
 def open_files() -> float:
     """Return the number of open files and connections of this process. Counting them is quick.
 
-    The result is infinity if no more can be opened, and 0 if the system does not report the number.
+    The result is infinity if no more files can be opened, and 0 if the system does not report the number.
     """
     try:
         return sum(1 for _ in _DESCRIPTORS.iterdir())
@@ -118,7 +118,7 @@ def in_closing_order(arrivals: Iterable[tuple[float, Peer]]) -> list[Peer]:
 
 
 def _client(name: str) -> bytes:
-    """Return the bytes of an address that identify a client: of IPv6 the first 64 bits, of IPv4 all.
+    """Return the bytes that identify a client: an IPv4 address, or the first 64 bits of an IPv6 address.
 
     One client may own all IPv6 addresses that begin with the same 64 bits.
     """

@@ -110,7 +110,7 @@ def listeners_on(
         resolve: returns the addresses of a host, as `socket.getaddrinfo` does.
 
     Raises:
-        StartupError: the server cannot listen on an address of this machine, or on no address at all.
+        StartupError: the server cannot listen on an address of this machine, or the host has no such address.
     """
     try:
         addresses = resolve(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -197,7 +197,7 @@ def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def port_written(path: Path | None, port: int) -> Iterator[None]:
-    """Write the port to the file at `path`, and remove the file when the block ends; None writes no file.
+    """Write the port to the file at `path`, and remove the file when the block ends; do nothing for None.
 
     Raises:
         StartupError: the file cannot be written.

@@ -23,8 +23,8 @@ SETTLED_SECONDS = 1.0
 """Time without changes after which files count as complete."""
 
 EMPTY_SECONDS = 5.0
-"""Time without changes after which an empty or missing file counts as complete. It is longer, because a
-writer may need time for the first byte."""
+"""Time without changes after which an empty or missing file counts as complete. This is longer than
+`SETTLED_SECONDS`, because a writer may need time for the first byte."""
 
 Content = TypeVar("Content")
 _Stamp = tuple[tuple[int, int, int] | None, ...]

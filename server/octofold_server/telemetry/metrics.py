@@ -2,7 +2,7 @@
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
-use prometheus_client, because that appends `_total` to the name of every counter, and Triton's names lack it.
+use prometheus_client, because this library appends `_total` to every counter's name, unlike Triton.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _Row = tuple[Labels, Snapshot]
 
 
 def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> Page:
-    """Read the current values of all metrics.
+    """Return all metrics with their current values.
 
     Args:
         models: the models of the server.
@@ -92,7 +92,7 @@ def text_of(page: Page) -> str:
 
 
 def summed(pages: Iterable[Page]) -> Page:
-    """Combine the pages of several processes."""
+    """Return one page for the pages of several processes: their sums, or maxima for `_MAXIMA`."""
     families: dict[str, Family] = {}
     for page in pages:
         for family in page:
@@ -146,7 +146,7 @@ def _histograms(rows: list[_Row]) -> Iterator[Family]:
     reads: tuple[tuple[str, str, Callable[[Snapshot], BucketHistogram]], ...] = (
         ("octofold_batch_boards", "Boards in a batch", lambda now: now.batch_boards),
         ("octofold_queue_seconds", "Time of answered calls in the queue", lambda now: now.queue_seconds),
-        ("octofold_call_seconds", "Time of answered calls, arrival to answer", lambda now: now.call_seconds),
+        ("octofold_call_seconds", "Time of calls, from arrival to answer", lambda now: now.call_seconds),
     )
     for name, text, read in reads:
         samples = [sample for labels, now in rows for sample in _histogram_samples(labels, read(now))]

@@ -70,7 +70,7 @@ class Tracing:
         self._thread.start()
 
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
-        """Schedule the spans of a call.
+        """Record a finished call. The thread makes its spans later.
 
         The span `call` contains a span `queue`, and a span `batch` for each batch. A `batch` contains a span
         `inference`.

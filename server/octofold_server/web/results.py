@@ -97,7 +97,7 @@ class Tally:
 
 
 def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -> Tally:
-    """Return the tally with the games that were added to a replay file since it was counted.
+    """Return the tally with the games that were added to a replay file since the tally was made.
 
     A file that is not a replay file counts as empty. The page reports the error when a user opens the result.
 
@@ -165,7 +165,7 @@ class Results:
         parts = result.split("/")
         if len(parts) > MAX_DEPTH or not all(map(_is_visible, parts)) or file not in (*FILES, STATE):
             raise InvalidRequest(
-                f"the address must be /page/results/RESULT/FILE, and FILE one of {', '.join((*FILES, STATE))}"
+                f"the address must be /page/results/RESULT/FILE; FILE is one of {', '.join((*FILES, STATE))}"
             )
         if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS_FILE}", 0, 1) is None:
             return None
@@ -220,7 +220,7 @@ class Results:
         return None if adjusted is None else msgspec.to_builtins(adjusted)
 
     def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
-        """Return `tally` with the games that were added to a replay file since it was counted.
+        """Return `tally` with the games that were added to a replay file since the tally was made.
 
         If the file cannot be read, the tally is empty.
         """

@@ -40,8 +40,9 @@ def test_a_policy_that_selects_no_version_of_a_model_is_logged(
     write_version(name="a")
     write_version(name="b")
     new_models("all;b=9;nobody=latest:1")
-    for policy in ("9 selects no version of b", "latest:1 selects no version of nobody"):
-        assert f"the policy {policy} in the model repository" in caplog.text
+    for rule, name in (("9", "b"), ("latest:1", "nobody")):
+        expected = f"the rule {rule} of --versions selects no version of {name} in the model repository"
+        assert expected in caplog.text
 
 
 def test_a_new_version_takes_over_and_the_old_one_is_freed(

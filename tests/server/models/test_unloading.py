@@ -101,5 +101,5 @@ def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_m
     (status,) = (s for s in models.index() if (s.name, s.version) == ("a", excluded))
     assert (status.state, status.reason) == (
         VersionState.UNLOADED,
-        f"not served: the policy is {policies.partition(';')[0]}",
+        f"not served: the rule of --versions is {policies.partition(';')[0]}",
     )

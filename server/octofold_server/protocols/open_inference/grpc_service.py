@@ -125,7 +125,7 @@ class ModelInfer:
         return usable_request_id(message.id) if message.id else ""
 
     def replies(self, message: pb.ModelInferRequest, call: AcceptedCall) -> list[bytes]:
-        """Return the replies of an answered call: here one, because callers do not share it."""
+        """Return the replies of an answered call: a single one, because a call has only one caller here."""
         return [_response(message, call).SerializeToString()]
 
 

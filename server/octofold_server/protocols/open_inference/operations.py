@@ -134,7 +134,7 @@ class OpenInference:
         return {"model_stats": [_statistics(*key, value.snapshot()) for key, value in kept.items()]}
 
     def index(self, *, only_ready: bool) -> list[JsonObject]:
-        """Return the name, version, state and reason of all versions, or of the ready ones."""
+        """Return the name, version, state and reason of all versions, or only of ready versions."""
         return [
             {
                 "name": version.name,
@@ -147,7 +147,7 @@ class OpenInference:
         ]
 
     def load(self, name: str, parameters: Iterable[str]) -> None:
-        """Load or reload a model, and wait until it is ready; replaced versions may still be draining.
+        """Load or reload a model, and wait until it is ready; replaced versions may still finish calls.
 
         Args:
             name: name of the model.
@@ -169,7 +169,7 @@ class OpenInference:
         self._models.load(name)
 
     def unload(self, name: str) -> None:
-        """Unload a model, as `Models.unload`; its accepted calls are still answered.
+        """Unload a model, as `Models.unload` does; its accepted calls are still answered.
 
         Raises:
             UnknownModel: as in `Models.unload`.

@@ -28,10 +28,10 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 )
 
 ADMIN_THREADS = 4
-"""Number of threads for loading and unloading models, which take long and must not delay inference."""
+"""Number of threads that load and unload models. This takes long, and must not delay inference."""
 
 LARGE_BODY_BYTES = 65_536
-"""Size in bytes from which a body is parsed in another thread, so that it does not delay other requests."""
+"""Minimum size in bytes of a body that is parsed in another thread, so that other requests need not wait."""
 
 SMALL_BODY_BYTES = 65_536
 """Maximum size in bytes of a body without tensors."""

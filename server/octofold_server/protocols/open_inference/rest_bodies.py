@@ -1,6 +1,6 @@
 """Reads and writes the bodies of inference over REST.
 
-A body is JSON, which contains the tensors. With Triton's binary extension, tensors follow it as bytes.
+A body is JSON, which contains the tensors. With Triton's binary extension, tensors follow the JSON as bytes.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
     """Read the data of an input into a one-dimensional array.
 
     Args:
-        text: the data: a well-formed JSON value.
+        text: the data, which is a well-formed JSON value.
         name: name of the input, for error messages.
 
     Raises:
