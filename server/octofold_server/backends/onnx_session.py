@@ -136,8 +136,8 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
         for name in (*contract, *actual):
             if actual.get(name) != contract.get(name):
                 raise GraphError(
-                    f"the {kind} {name!r} must be {contract.get(name, 'absent')}, as the graph contract says, "
-                    f"got {actual.get(name, 'none')}"
+                    f"the {kind} {name!r} must be {contract.get(name, 'absent')} according to the graph "
+                    f"contract, got {actual.get(name, 'none')}"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
