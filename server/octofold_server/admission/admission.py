@@ -101,13 +101,13 @@ class AcceptedCall(Call):
     has_slot: bool
     """Whether each caller of the call counts as a call in progress."""
 
-    def cancel(self, caller: object = None) -> None:
-        """Cancel the call, because the caller has left; no effect on a finished call.
+    def cancel(self, callers: Sequence[object] = ()) -> None:
+        """Cancel the call, because callers have left; no effect on a finished call.
 
         Args:
-            caller: the caller that has left a joined call; None for other calls.
+            callers: the callers that have left a joined call; unused for other calls.
         """
-        self.served.batcher.cancel(self, caller)
+        self.served.batcher.cancel(self, callers)
 
     @staticmethod
     def have_ended(calls: Sequence[AcceptedCall]) -> None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
 from operator import attrgetter
 from typing import NamedTuple
@@ -236,30 +236,34 @@ class Batcher:
             max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
         )
 
-    def cancel(self, call: Call, caller: object = None) -> None:
+    def cancel(self, call: Call, callers: Iterable[object] = ()) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
 
         Just before the deadline, this ends the call with DeadlinePassed; see `Call.is_nearly_late`.
 
         Args:
             call: the call.
-            caller: the caller that leaves a joined call; unused for other calls.
+            callers: the callers that leave a joined call; unused for other calls.
         """
         with self._lock:
-            ended = self._leave(call, caller, time.monotonic())
-        if ended is not None:
-            ended.have_ended([ended])
+            ended = self._leave(call, frozenset(callers), time.monotonic())
+        _notify(ended)
 
-    def _leave(self, call: Call, caller: object, now: float) -> Call | None:
-        """End a call, or one caller of a joined call; return the call that has ended, if any."""
+    def _leave(self, call: Call, callers: Collection[object], now: float) -> list[Call]:
+        """End a call, or some callers of a joined call; return the calls that have ended."""
         if call.callers is None:
             late = call.is_nearly_late(now, call.deadline)
-            return self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
-        if call.done or caller not in call.callers:
-            return None
-        index = call.callers.index(caller)
-        late = call.is_nearly_late(now, call.deadlines[index])
-        return self._separate(call, [index], DeadlinePassed(TOO_LATE) if late else CancelledError())
+            ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
+            return [] if ended is None else [ended]
+        leaving: dict[bool, list[int]] = {}
+        for index in call.open_callers(0, len(call.callers)):
+            if call.callers[index] in callers:
+                late = call.is_nearly_late(now, call.deadlines[index])
+                leaving.setdefault(late, []).append(index)
+        return [
+            self._separate(call, indices, DeadlinePassed(TOO_LATE) if late else CancelledError())
+            for late, indices in leaving.items()
+        ]
 
     def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
         """Refuse new calls, and return at once.

@@ -168,7 +168,7 @@ class Arrivals:
             self._evict(next(iter(longest)), error)
         self._lines.setdefault(call.client, {})[call] = None
         self._waiting += 1
-        call.rpc.on_left = partial(self._evict, call, CancelledError())
+        call.rpc.on_left = lambda _: self._evict(call, CancelledError())
         return True
 
     def _make_room(self, may_go: Callable[[_Pending], bool]) -> bool:

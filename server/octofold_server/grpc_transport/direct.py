@@ -20,7 +20,7 @@ import grpc
 from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
-from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, OnLeft, nothing
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import run_guarded
 
@@ -59,7 +59,7 @@ class DirectRpc:
         self.deadline = time.monotonic() + remaining if remaining < YEAR_SECONDS else math.inf
         self.on_message: Callable[[bytes | None], None] = nothing
         self.on_sent: Callable[[], None] = nothing
-        self.on_left: Callable[[], None] = nothing
+        self.on_left: OnLeft = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
         self._begun = False  # whether the initial metadata was sent
@@ -139,7 +139,7 @@ class DirectRpc:
             if self.on_left is nothing:
                 self.end(CANCELLED)
             else:
-                run_guarded(self, self.on_left)
+                run_guarded(self, self.on_left, [self])
         self._forget_if_over()
 
     def _received(self, event: Any) -> None:

@@ -24,20 +24,25 @@ def nothing(*_: object) -> None:
     """Do nothing: the default callback of a call."""
 
 
+OnLeft = Callable[[Sequence["Rpc"]], None]
+"""A callback that takes calls whose clients have left or whose deadlines have passed."""
+
+
 class Rpc(Protocol):
     """One call of a gRPC method.
 
     The method must end the call by `reply` or `end`, on any thread. A second end has no effect.
 
     The callbacks run on the thread that serves all calls, so they must return at once. The method sets them
-    before it returns.
+    before it returns. `on_left` runs once for calls that share this callback and end together.
 
     Attributes:
         metadata: the metadata of the call, as pairs of key and value.
         deadline: the caller's deadline, a time of `time.monotonic`; infinity if it has none.
         on_message: called after each `read` with a message, or with None if no more will come.
         on_sent: called when the transport can take the next message after a `send`.
-        on_left: called when the client has left or its deadline has passed. By default this ends the call.
+        on_left: called with the calls whose clients have left or whose deadlines have passed. By default this
+            ends the calls.
         on_over: called when the call has ended, the client has received its end, and the transport has
             removed the call.
         unread_bytes: bytes of memory that an ended call takes until `on_over`; 0 before `reply` or `end`.
@@ -47,7 +52,7 @@ class Rpc(Protocol):
     deadline: float
     on_message: Callable[[bytes | None], None]
     on_sent: Callable[[], None]
-    on_left: Callable[[], None]
+    on_left: OnLeft
     on_over: Callable[[], None] | None
     unread_bytes: int
 

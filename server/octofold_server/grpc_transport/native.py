@@ -19,17 +19,18 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
-from google.rpc.code_pb2 import CANCELLED, UNAVAILABLE
+from google.rpc.code_pb2 import CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE
 from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 
 from octofold_server.grpc_transport.direct import DirectServer
-from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, nothing
+from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, OnLeft, nothing
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
 from octofold_server.system.sockets import socket_folder
 
-MOST_EVENTS = 256
-"""Maximum number of calls and cancellations that are taken at once."""
+MOST_EVENTS = 2048
+"""Maximum number of calls and cancellations that are taken at once. In a flood of resets, most calls are
+taken together with their cancellation, and need no more work."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
 """Options that the grpcio server does not get, because it does not see the connections of callers."""
@@ -62,7 +63,7 @@ class NativeRpc:
         self.deadline = math.inf if remaining is None else time.monotonic() + remaining
         self.on_message: Callable[[bytes | None], None] = nothing
         self.on_sent: Callable[[], None] = nothing
-        self.on_left: Callable[[], None] = nothing
+        self.on_left: OnLeft = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0  # unknown
         self._unsent = b""
@@ -95,7 +96,7 @@ class NativeRpc:
         """End the call for the client at once."""
         self.end(code, details)
         if self.on_left is not nothing:
-            run_guarded(self, self.on_left)
+            run_guarded(self, self.on_left, [self])
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         """End the call without a message."""
@@ -103,13 +104,6 @@ class NativeRpc:
             self._end(self._listener.front.fail, code, details, trailing or None)
         else:
             self._end(self._listener.front.stream_end, trailing or None)
-
-    def leave(self) -> None:
-        """React to a caller that has left, or whose deadline has passed."""
-        if self.on_left is nothing:
-            self.end(CANCELLED)
-        else:
-            run_guarded(self, self.on_left)
 
     def _end(self, end: Callable[..., object], *how: object) -> None:
         calls = self._listener.calls
@@ -148,31 +142,41 @@ class _Listener:
         while (events := recv(MOST_EVENTS, round(1000 * TICK_SECONDS))) is not None:
             on_beat()
             arrived: dict[int, list[Arrived]] = {}
-            ended = []
+            ended = {event[1] for event in events if event[0] != EVENT_CALL}
             for kind, number, method, message, _, details in events:
                 if kind != EVENT_CALL:
-                    ended.append(number)
                     continue
                 calls[number] = rpc = NativeRpc(self, number, details)
+                if number in ended:  # nobody waits for an answer
+                    continue
                 if len(message) > most_bytes:
                     methods.refuse_size(rpc, len(message), most_bytes)
                 elif method in arrived:
                     arrived[method].append((rpc, message))
                 else:
                     arrived[method] = [(rpc, message)]
+            self._leave([calls[number] for number in ended if number in calls])  # makes room
             for method, together in arrived.items():
                 try:
                     takes[method](together)
                 except Exception as error:
                     for one, _ in together:
                         fail(one, error, "gRPC")  # logs it
-            for number in ended:
-                if (left := calls.get(number)) is not None:
-                    left.leave()
             for waiting in list(self.unsent):
                 waiting.send_again()
-        for left in list(calls.values()):
-            left.leave()
+        self._leave(list(calls.values()))
+
+    def _leave(self, leaving: Sequence[NativeRpc]) -> None:
+        """React to callers that have left, or whose deadlines have passed."""
+        groups: dict[OnLeft, list[NativeRpc]] = {}
+        for rpc in leaving:
+            groups.setdefault(rpc.on_left, []).append(rpc)
+        for on_left, together in groups.items():
+            if on_left is not nothing:
+                run_guarded(together[0], on_left, together)
+                continue
+            for rpc in together:
+                rpc.end(DEADLINE_EXCEEDED if rpc.deadline <= time.monotonic() else CANCELLED)
 
     def is_done(self) -> bool:
         """Return whether every call has ended and every reply was sent completely."""

@@ -113,7 +113,7 @@ class AnswerStream(Generic[AnyMessage]):
             self._token = admission.open_stream(rpc.peer(), self.stop_reading, self.end_if_idle)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
-        rpc.on_left = self.abandon
+        rpc.on_left = self._abandon
         self._reading = True
         rpc.read()
 
@@ -125,7 +125,7 @@ class AnswerStream(Generic[AnyMessage]):
         """
         self._stop(Unavailable(self._admission.refusal))
 
-    def abandon(self) -> None:
+    def _abandon(self, _: object) -> None:
         """Cancel all open calls and end the stream, because the client has left."""
         with self._lock:
             self._stopped = True

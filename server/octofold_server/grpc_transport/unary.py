@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -156,7 +155,7 @@ class UnaryCalls(Generic[AnyMessage]):
         )
         if call is not None:
             for rpc in rpcs:
-                rpc.on_left = partial(call.cancel, rpc)
+                rpc.on_left = call.cancel
         return call
 
     def _accept(self, rpc: Rpc, received: bytes) -> AcceptedCall | None:

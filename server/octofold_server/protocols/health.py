@@ -159,7 +159,7 @@ class _Watch:
         else:
             self.send_if_changed()
 
-    def _left(self) -> None:
+    def _left(self, _: object) -> None:
         self._health.forget(self)
         with self._lock:
             self._has_left = True

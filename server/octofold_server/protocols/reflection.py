@@ -67,7 +67,7 @@ class Reflection:
                 self._open.discard(call)
                 fail(call, error, METHOD)
 
-        def leave() -> None:
+        def leave(_: object) -> None:
             self._open.discard(call)
             call.end(CANCELLED)
 

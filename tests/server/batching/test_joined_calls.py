@@ -26,9 +26,11 @@ class Joined(Awaited):
         deadlines = deadlines or [math.inf] * len(callers)
         super().__init__(boards, min(deadlines), callers=list(callers), deadlines=deadlines)
         self.results: list[tuple[Any, object]] = []
+        self.ends: list[str] = []
 
     def record_end(self) -> None:
         assert self.callers is not None
+        self.ends.append("".join(map(str, self.callers)))
         outcomes = [type(self.error)] * len(self.callers) if self.error else self.answer.moves.moves.tolist()
         self.results.extend(zip(self.callers, outcomes, strict=True))  # a list that all parts share
 
@@ -73,6 +75,20 @@ def test_the_board_of_a_caller_that_leaves_never_reaches_the_backend(new_batcher
     moves = fake_moves(boards).moves
     assert call.wait(4) == {"a": moves[0], "b": CancelledError, "c": moves[2], "d": moves[3]}
     assert backend.rows == 3
+
+
+def test_callers_that_leave_together_end_together(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    boards = boards_of(4)
+    now = time.monotonic()
+    call = join(batcher, boards, "abcd", math.inf, now + 1000, now + 1000, math.inf)
+    batcher.cancel(call, "bd")
+    assert call.ends == ["bd"]
+    backend.gate.set()
+    moves = fake_moves(boards).moves
+    assert call.wait(4) == {"a": moves[0], "b": CancelledError, "c": moves[2], "d": CancelledError}
 
 
 def test_a_caller_that_leaves_a_running_batch_takes_no_answer_from_others(new_batcher: NewBatcher) -> None:
@@ -143,7 +159,7 @@ def test_every_caller_ends_once_with_its_own_move_or_error_whatever_callers_do(
             call = join(batcher, boards, range(size), *soon.tolist())
             calls.append((call, boards))
             for caller in random.integers(size, size=int(random.integers(4))):
-                batcher.cancel(call, int(caller))
+                batcher.cancel(call, [int(caller)])
 
     clients = [threading.Thread(target=client, args=(seed,)) for seed in range(4)]
     for thread in clients:

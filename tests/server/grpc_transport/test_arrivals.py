@@ -116,7 +116,7 @@ def test_a_call_whose_message_does_not_arrive_in_time_ends_and_makes_room(refusa
 def test_a_call_that_leaves_the_queue_of_arrivals_is_freed(refusals: Refusals) -> None:
     arrivals = Arrivals(1, 1, 60, ByteBudget(MIB, refusals), refusals)
     first, second = begin(arrivals, "one", 2)
-    second.on_left()
+    second.on_left([second])
     assert second.code == code_pb2.CANCELLED
     (third,) = begin(arrivals, "one")
     assert third.code is None

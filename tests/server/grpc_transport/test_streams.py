@@ -242,7 +242,7 @@ def test_an_abandoned_stream_withdraws_its_boards_and_ends(
     open_stream(admission, wire)
     for number in range(5):
         wire.give(message(number, 10))
-    wire.on_left()
+    wire.on_left([wire])
     assert len(wire.ends) == 1
     assert admission.open_calls == 0
     backend.gate.set()
@@ -259,7 +259,7 @@ def test_a_message_that_arrives_while_its_stream_ends_keeps_no_bytes(admission: 
             super().read()
             self.times_read += 1
             if self.times_read == 2:
-                self.on_left()
+                self.on_left([self])
 
         times_read = 0
 

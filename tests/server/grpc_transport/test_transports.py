@@ -84,7 +84,7 @@ def test_a_server_that_stops_ends_unanswered_calls(served: Serve) -> None:
     asked = threading.Event()
 
     def never(call: Rpc, _: bytes) -> None:
-        def leave() -> None:
+        def leave(_: object) -> None:
             left.set()
             call.end(code=1)
 

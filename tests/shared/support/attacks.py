@@ -15,6 +15,7 @@ from typing import Self
 from support.http2_frames import (
     ACK,
     CANCEL,
+    DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
@@ -78,6 +79,12 @@ def static_headers(stream: int) -> bytes:
 def rapid_resets(stream: int) -> bytes:
     """Return a call that is reset at once."""
     return call(NEXT_MOVE, stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+
+
+def late_resets(stream: int) -> bytes:
+    """Return a call, and the reset of the 50th call before it, which the server has probably accepted."""
+    last = frame(RST_STREAM, 0, stream - 100, struct.pack(">I", CANCEL)) if stream > 100 else b""
+    return call(NEXT_MOVE, stream) + frame(DATA, END_STREAM, stream, bytes(5)) + last
 
 
 def priorities(stream: int) -> bytes:
