@@ -189,9 +189,13 @@ def _replies(call: AcceptedCall, shared: Message, answer: Callable[[Moves], Mess
     if call.callers is None:
         return [answer(moves).SerializeToString() + end]
     if moves.are_alone:
-        values, which = np.unique(moves.moves, return_inverse=True)
-        each = [answer(one).SerializeToString() + end for one in Moves(values).by_board()]
-        return [each[index] for index in which.tolist()]
+        listed = moves.moves.tolist()
+        places = {move: place for place, move in enumerate(listed)}
+        each = {
+            move: answer(moves.rows(place, place + 1)).SerializeToString() + end
+            for move, place in places.items()
+        }
+        return [each[move] for move in listed]
     return [answer(one).SerializeToString() + end for one in moves.by_board()]
 
 
