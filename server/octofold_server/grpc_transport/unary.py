@@ -31,6 +31,9 @@ from octofold_server.admission.refusals import (
 from octofold_server.admission.request import Request
 from octofold_server.grpc_transport.interface import Metadata, Rpc, nothing
 
+_LENGTH_DELIMITED = 2
+"""The wire type of protobuf fields that begin with their length."""
+
 REQUEST_ID_KEY = "x-request-id"
 """The metadata key of the request id. A caller may send an id, and a failed call returns one."""
 
@@ -89,20 +92,21 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        joins: whether to join calls that arrive together and whose messages differ only in one board. The
-            messages must have no field for a timeout or a request id.
+        board_field: number of the field with a board in 16 bytes, to join calls that arrive together and
+            whose messages differ only in one board; 0 joins no calls. The messages must have no field for a
+            timeout or a request id.
     """
 
-    def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, joins: bool = False) -> None:
+    def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, board_field: int = 0) -> None:
         self._admission = admission
         self._codec = codec
-        self._joins = joins
-        self._board_at: dict[int, int] = {}  # likely positions of the board, by the sizes of messages
+        self._before_board = bytes([board_field << 3 | _LENGTH_DELIMITED, CELLS]) if board_field else b""
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
-        groups = self._alike(arrived) if self._joins and len(arrived) > 1 else [(0, [one]) for one in arrived]
+        joins = self._before_board and len(arrived) > 1
+        groups = self._alike(arrived) if joins else [(0, [one]) for one in arrived]
         calls = []
         for start, together in groups:
             if len(together) > 1 and (joined := self._join(start, together)) is not None:
@@ -115,27 +119,22 @@ class UnaryCalls(Generic[AnyMessage]):
         """Group calls whose messages differ only in 16 bytes, which are likely their board.
 
         Returns:
-            The position of the 16 bytes, and the calls, for each group.
+            The position of the 16 bytes, and the calls, for each group. If a message has no board, the
+            position is not in the message.
         """
-        # Other calls may change `_board_at` at any time, so each group keeps its position.
-        board_at, alone, groups = self._board_at, [], dict[tuple[int, bytes], list[Arrived]]()
+        before, groups = self._before_board, dict[tuple[bytes, bytes, int], list[Arrived]]()
         for one in arrived:
-            message = one[1]
-            start = board_at.get(len(message))
-            if start is None:
-                alone.append((0, [one]))
-            else:
-                rest = message[:start] + message[start + CELLS :]
-                groups.setdefault((start, rest), []).append(one)
-        return alone + [(start, together) for (start, _), together in groups.items()]
+            head, _, tail = one[1].partition(before)
+            groups.setdefault((head, tail[CELLS:], len(tail)), []).append(one)
+        return [(len(head) + len(before), together) for (head, _, _), together in groups.items()]
 
     def _join(self, start: int, together: Sequence[Arrived]) -> AcceptedCall | None:
         """Join calls that `_alike` has grouped; return None if they must be accepted one by one."""
         codec, first = self._codec, together[0][1]
         stop = start + CELLS
-        cells = b"".join([message[start:stop] for _, message in together])
-        if first[start - 1] >= 0x80:  # the first cell ends a number, which could decide where the board is
+        if not stop <= len(first) <= SHORT_BYTES:
             return None
+        cells = b"".join([message[start:stop] for _, message in together])
         # If other cells in this place are still the board of the message, all messages have theirs there.
         other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
         try:
@@ -179,8 +178,6 @@ class UnaryCalls(Generic[AnyMessage]):
         except Exception as error:
             self._fail(rpc, message, error)
             return None
-        if self._joins and len(received) <= SHORT_BYTES and len(cells := _packed(request)) == CELLS:
-            self._board_at[len(received)] = max(0, received.find(cells))
         rpc.on_left = call.cancel
         return call
 

@@ -53,10 +53,10 @@ def add_octofold(methods: Methods, admission: Admission, threaded: ThreadedMetho
             )
         return response
 
-    methods.add_unary_together(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMoveCodec(), joins=True).take)
-    methods.add_unary_together(
-        f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMovesCodec(), joins=True).take
-    )
+    one = UnaryCalls(admission, NextMoveCodec(), board_field=pb.NextMoveRequest.BOARD_FIELD_NUMBER)
+    many = UnaryCalls(admission, NextMovesCodec(), board_field=pb.NextMovesRequest.BOARDS_FIELD_NUMBER)
+    methods.add_unary_together(f"{SERVICE}/NextMove", one.take)
+    methods.add_unary_together(f"{SERVICE}/NextMoves", many.take)
     methods.add_stream(f"{SERVICE}/StreamNextMoves", answer_streams(admission, StreamNextMovesCodec()))
     name = f"{SERVICE}/ListModels"
     answer = answering(admission, name, pb.ListModelsRequest, list_models)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from google.rpc.code_pb2 import INTERNAL
+from google.rpc.code_pb2 import INTERNAL, INVALID_ARGUMENT
 from numpy.typing import NDArray
 from octofold_game.rules import BoardError
 from octofold_proto.errors import (
@@ -259,7 +259,7 @@ def test_an_unexpected_error_in_a_look_up_fails_only_calls_for_its_model(
     admission.open()
     message, other = (packed(boards(1), model=model).SerializeToString() for model in ("", "other"))
     ends: Queue[bytes | int] = Queue()
-    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    calls = UnaryCalls(admission, NextMovesCodec(), board_field=NextMovesRequest.BOARDS_FIELD_NUMBER)
     calls.take([(RecordingRpc(ends), received) for received in (message, message, other, other)])
     ended = [ends.get() for _ in range(4)]
     assert ended.count(INTERNAL) == 2
@@ -281,7 +281,7 @@ def test_refusing_calls_stops_open_streams_and_draining_waits_for_them(admission
 def test_messages_of_one_size_with_boards_in_two_places_keep_their_own_options(models: Models) -> None:
     admission = Admission(models)
     admission.open()
-    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    calls = UnaryCalls(admission, NextMovesCodec(), board_field=NextMovesRequest.BOARDS_FIELD_NUMBER)
     board = bytes([1, 2, 3, 4] * 4)
     moved = b"\x7a\x02ab" + NextMovesRequest(boards=board).SerializeToString()  # a field before the board
     first = NextMovesRequest(boards=bytes(range(8)) * 2, with_probabilities=True, priority="PRIORITY_BULK")
@@ -296,10 +296,22 @@ def test_messages_of_one_size_with_boards_in_two_places_keep_their_own_options(m
     assert [bool(reply.votes) for reply in replies] == [False, False, True]
 
 
+def test_a_message_that_ends_within_its_board_spoils_no_other_call(models: Models) -> None:
+    admission = Admission(models)
+    admission.open()
+    calls = UnaryCalls(admission, NextMovesCodec(), board_field=NextMovesRequest.BOARDS_FIELD_NUMBER)
+    whole = NextMovesRequest(boards=bytes([1, 2, 3, 4] * 4)).SerializeToString()
+    ends: Queue[bytes | int] = Queue()
+    calls.take([(RecordingRpc(ends), message) for message in (whole, whole[:-8], whole, whole[:-8])])
+    ended = [ends.get() for _ in range(4)]
+    assert ended.count(INVALID_ARGUMENT) == 2
+    assert admission.open_calls == 0
+
+
 def test_alike_messages_are_answered_by_their_own_board_wherever_it_is(models: Models) -> None:
     admission = Admission(models)
     admission.open()
-    calls = UnaryCalls(admission, NextMovesCodec(), joins=True)
+    calls = UnaryCalls(admission, NextMovesCodec(), board_field=NextMovesRequest.BOARDS_FIELD_NUMBER)
     asked = boards_of(4)
     plain = [packed(board[np.newaxis]).SerializeToString() for board in asked % 9]
     unknown = [b"\x7a\x10" + bytes(range(16)) + message for message in plain]  # a field before the board
