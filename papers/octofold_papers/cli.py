@@ -27,14 +27,14 @@ from octofold_papers.supervised.published import ROWS
 
 @dataclass
 class ImitationFlags(NetworkFlags):
-    """Options of `imitation`."""
+    """Options of `octofold-papers imitation`."""
 
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
 
 
 @dataclass
 class MovesFlags:
-    """Options of `moves`."""
+    """Options of `octofold-papers moves`."""
 
     logs: list[Path] = argument("LOG", "play log, or folder made by `octofold evaluate --logs`", words="+")
     out: Folder = option(Path("runs/moves"), "folder for the shuffled moves")
@@ -43,7 +43,7 @@ class MovesFlags:
 
 @dataclass
 class TuneFlags:
-    """Options of `tune`."""
+    """Options of `octofold-papers tune`."""
 
     depth: Annotated[int, integer(1, 12)] = option(2, "search depth of the player, in moves")
     heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic to start the search from")
@@ -56,14 +56,14 @@ class TuneFlags:
 
 @dataclass
 class TableFlags:
-    """Options of `table`."""
+    """Options of `octofold-papers table`."""
 
     positions: Count = option(..., "positions that each network learns from, such as 5e6 (required)")
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "folder of an n-tuple network to learn from instead of --moves; it plays during training, two moves "
-        "deep; suits a GPU",
+        "folder of an n-tuple network that plays the games to learn from during training, two moves deep, in "
+        "place of --moves; suits a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
     games: Count = option(1000, "games that each network plays on one view, and again on eight")
@@ -78,7 +78,7 @@ class TableFlags:
 
 @dataclass
 class WindowFlags:
-    """Options of `window`."""
+    """Options of `octofold-papers window`."""
 
     seed: Seed | None = option(None, "seed of the new tiles; equal seeds give equal tiles (default: random)")
 

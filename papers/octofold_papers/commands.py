@@ -49,11 +49,11 @@ TRAINERS = {
     "dqn": Trainer(_train_dqn, {"dqn": DQNOptions}),
     "lazyzero": Trainer(_train_lazyzero, {"lazyzero": LazyZeroOptions}),
 }
-"""The trainers, keyed by command."""
+"""The trainers, keyed by the name of their subcommand."""
 
 
 def train(name: str, flags: RunFlags) -> None:
-    """Train a network by the command with this name, see `run_trainer`."""
+    """Train a network with the trainer of this name, see `run_trainer`."""
     run_trainer(name, TRAINERS, flags)
 
 

@@ -39,7 +39,7 @@ class Unauthenticated(OctofoldError, PermissionError):
 
 
 class NotAllowed(OctofoldError, PermissionError):
-    """The token does not permit this call, or the server has disabled it."""
+    """The token does not permit this call, or the call is disabled on the server."""
 
 
 class ModelError(OctofoldError):

@@ -1,4 +1,4 @@
-"""Checks the bytes of a message against limits before parsing them, which bounds its size in memory.
+"""Checks the bytes of a message before parsing them, to bound the memory that the parsed message takes.
 
 An empty field takes two bytes on the wire and a hundred in memory. A packed number takes one byte on the wire
 and eight in memory. Therefore this module first counts the fields and measures texts and packed numbers. It
@@ -38,7 +38,7 @@ cannot have too many fields."""
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
 _MAX_SHORT_VARINT_BYTES = 5
-"""Maximum size of the varint of a tag or a length, which have 32 bits, in bytes."""
+"""Maximum size, in bytes, of the varint of a tag or a length. Both have at most 32 bits."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -95,7 +95,7 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
 
 
 def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int) -> int:
-    """Count the fields of a message from byte `at` to `end`.
+    """Count and check the fields of the message between bytes `at` and `end`.
 
     Returns how many of the `left` allowed fields remain.
     """
@@ -132,7 +132,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
 
 
 def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
-    """Check the value of a field, from byte `at` to `end`, and count the fields of a nested message.
+    """Check the field value between bytes `at` and `end`, and count the fields of a nested message.
 
     Returns how many of the `left` allowed fields remain.
     """
@@ -146,7 +146,7 @@ def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
 
 @cache
 def _fields(descriptor: Descriptor) -> dict[int, _Field]:
-    """Return name, kind and message type of each field of a message, by the numbers of the fields."""
+    """Return the name, kind and message type of each field of a message, keyed by field number."""
     fields = {}
     for field in descriptor.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE:

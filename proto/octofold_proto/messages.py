@@ -17,10 +17,10 @@ from octofold_proto.octofold.v1.inference_pb2 import (
 
 CELLS = 16
 DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
-"""The `Direction` of each move 0 to 3. The last one stands for move -1: the game is over."""
+"""The `Direction` of each move: items 0 to 3, and the last item for move -1, if the game is over."""
 
 LONGEST_SEARCH_US = 60_000_000
-"""Maximum of the field `search_time_us`, in microseconds, because other callers wait during a search."""
+"""Maximum of the field `search_time_us`, in microseconds. During a search, other callers wait."""
 
 
 class PackedField(NamedTuple):
@@ -32,7 +32,7 @@ class PackedField(NamedTuple):
     """Number of columns of an array `[N, columns]`; None for an array `[N]`."""
 
     def read(self, packed: bytes, boards: int) -> NDArray[Any]:
-        """Convert the bytes of the field to the array for `boards` boards.
+        """Return the array for `boards` boards from the bytes of the field.
 
         Raises:
             ValueError: the number of bytes is wrong.
@@ -44,7 +44,7 @@ class PackedField(NamedTuple):
         return array if self.columns is None else array.reshape(-1, self.columns)
 
     def write(self, array: NDArray[Any]) -> bytes:
-        """Convert an array to the bytes of the field."""
+        """Return the bytes of the field for an array."""
         return array.astype(self.dtype, copy=False).tobytes()
 
 

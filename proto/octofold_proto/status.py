@@ -47,7 +47,7 @@ CODES: dict[type[Exception], grpc.StatusCode] = {
 }
 
 GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
-"""The status codes of the gRPC library by their numbers."""
+"""The status codes of the gRPC library, keyed by number."""
 
 _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
     CODES[kind].value[0]: kind
@@ -109,8 +109,8 @@ def status_of_call(
 ) -> Status:
     """Return the google.rpc.Status of a failed call.
 
-    The arguments are what the gRPC library reports. The metadata contain the status with its details. If they
-    do not, or if that status is unreadable or contradicts the code, the result has only code and message.
+    The arguments are what the gRPC library reports. The metadata normally contain the status with its
+    details. If it is missing, is unreadable or contradicts `code`, the result has only code and message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

@@ -6,8 +6,8 @@ The search looks only at the worst new tiles, which keeps the tree narrow. A mov
 2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 
-The heuristic rewards empty cells and the largest tile. It penalizes roughness, the differences between
-neighboring tiles, and disorder, the rises and falls along rows and columns
+The heuristic rewards empty cells and the largest tile. It penalizes roughness (the differences between
+neighboring tiles) and disorder (the rises or the falls along rows and columns, whichever are smaller)
 (https://github.com/ovolve/2048-AI, grid.js and ai.js, described in https://stackoverflow.com/a/22389702).
 """
 
@@ -46,7 +46,7 @@ _LEAST_WON = 9_900.0
 
 @dataclass(frozen=True)
 class MinimaxPlayer(ValuePlayer):
-    """A player that chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
+    """A player that searches `depth` moves deep for the move that is best if the worst spawns follow."""
 
     kind: ClassVar[str] = "minimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -54,11 +54,11 @@ class MinimaxPlayer(ValuePlayer):
     depth: int = 3
     """Moves to look ahead, 1 to 24."""
     milliseconds: int = 0
-    """Time limit per board. The search starts at `depth` and goes one move deeper until time runs out.
+    """Time limit per board. The search starts at `depth` and repeats one move deeper until time runs out.
 
     The limit counts the CPU time of the board's own thread. So other boards and programs slow a game down but
-    do not make its moves worse. With a limit, moves depend on the machine's speed. 0: no limit, the search
-    goes `depth` moves deep.
+    do not make its moves worse. With a limit, moves depend on the machine's speed. 0 means no limit and
+    one search, `depth` moves deep.
     """
     win: int = 2048
     """The tile that wins. A board that already has it, or a larger one, cannot win. 0 disables winning."""
@@ -83,7 +83,7 @@ class MinimaxPlayer(ValuePlayer):
     def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
         """Return the values `[N, 4]` of all moves.
 
-        Unless `exact`, a move that is not better than an earlier move may get an upper bound of its value.
+        Unless `exact`, a move that is not better than an earlier move may have an upper bound as its value.
         """
         values = np.empty((len(boards), 4))
         win = max(0, self.win.bit_length() - 1)
@@ -147,7 +147,7 @@ def _search(board, values, depth, winning, exact):
 
 @njit(cache=True, nogil=True)
 def worst_case(afterstate, depth, alpha, beta, win, won):
-    """Return the value of an afterstate: the best moves against the costliest spawns, `depth` moves deep.
+    """Return the value of an afterstate if the best moves answer the costliest spawns, `depth` moves deep.
 
     The result is exact only between `alpha` and `beta`. If the value is `alpha` or less, so is the result. If
     the value is `beta` or more, so is the result.
@@ -190,7 +190,7 @@ def worst_case(afterstate, depth, alpha, beta, win, won):
 
 @njit(cache=True, nogil=True)
 def costliest_spawns(afterstate):
-    """Return the worst spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
+    """Return the spawns of the highest cost as bits: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
     most = -1
     candidates = _U(0)
     columns, islands = transpose(afterstate), count_islands(afterstate)
@@ -219,7 +219,7 @@ def _roughness(lines: Lines) -> NDArray[np.int64]:
 
 
 def _steps(lines: Lines) -> NDArray[np.int64]:
-    """Return the differences `[3, N]` along lines. An inner empty cell counts as the tile before it."""
+    """Return the differences `[3, N]` in each line. An inner empty cell counts as the tile before it."""
     first, second, third, last = lines
     second = np.where(second > 0, second, first)
     third = np.where(third > 0, third, second)

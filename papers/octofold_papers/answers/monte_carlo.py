@@ -1,9 +1,9 @@
-"""Pure Monte Carlo: plays random games to the end after each move and makes the move that scores best.
+"""Pure Monte Carlo: plays random games after each legal move, and makes the move whose games score best.
 
 The algorithm is ronzil's (https://stackoverflow.com/a/23853848). It needs only the rules of the game. ronzil
 also tried lists of moves, other scores of a move, and more games when a larger tile is near
-(https://github.com/ronzil/2048-ai-cpp). This module omits ronzil's tree of moves, which weighs a move by the
-probability that it is legal after the earlier moves, because ronzil found no gain in it.
+(https://github.com/ronzil/2048-ai-cpp). This module omits ronzil's tree of moves, in which ronzil found no
+gain. The tree weighs a move by the probability that it is legal after the earlier moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from octofold_players.random_player import LARGEST_SEED, random_move, seed_by_bo
 _SCORES = ("average", "minimum", "maximum")
 _MOST_DEPTH = 8
 _CRITICAL = 11
-"""Minimum exponent of the largest tile of a critical board: 2048, as in ronzil's program."""
+"""Exponent of the tile 2048. A critical board has this tile or a larger one, as in ronzil's program."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class MonteCarloPlayer(ValuePlayer):
     value_unit: ClassVar[str] = "points"
 
     runs: int = 100
-    """Number of random games after each legal move, or after each list of moves."""
+    """Number of random games after each legal move or, if `depth` is above 1, after each list of moves."""
     depth: int = 1
     """Length of a list of moves, 1 to 8. Random games follow each of the 4**depth lists. The player makes the
     first move of the best list. A random game in which a move of its list is illegal does not count."""
@@ -41,7 +41,7 @@ class MonteCarloPlayer(ValuePlayer):
     """Score of a list of moves: the `average`, `minimum` or `maximum` of its random games, or the mean of
     several of these, such as `average+maximum`."""
     deep: int = 0
-    """Number of random games on critical boards, in place of `runs`; 0: always `runs`. A board is critical if
+    """Number of random games on critical boards, in place of `runs`; 0 means `runs`. A board is critical if
     it has a 2048 or larger tile and one of the `runs` games makes a tile larger than any on the board. ronzil
     used 1,000,000."""
     seed: int = 0
@@ -81,7 +81,7 @@ def largest_exponent(board):
 
 @njit(cache=True, nogil=True)
 def rollout(board, state):
-    """Play random moves from `board` to the end. Return the points and the largest exponent at the end."""
+    """Play random moves until the game ends. Return the points and the largest exponent on the last board."""
     points = 0
     while True:
         move, afterstate, reward = random_move(board, state)
@@ -95,10 +95,10 @@ def rollout(board, state):
 
 @njit(cache=True, nogil=True)
 def _run(afterstate, moves, count, state):
-    """Play a list of moves, then random moves. Return all points and the largest exponent at the end.
+    """Play a list of moves, then random ones. Return all points and the largest exponent on the last board.
 
-    The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each, the
-    first one lowest.
+    The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each. The
+    first move is in the lowest bits.
     """
     points = 0
     board = spawn(afterstate, state)
@@ -117,7 +117,7 @@ def _run(afterstate, moves, count, state):
 
 @njit(cache=True, nogil=True)
 def _score(afterstate, moves, count, runs, weights, state):
-    """Return the score of a list of moves over all random games, and the largest exponent in any game.
+    """Return the score of a list of moves over `runs` random games, and the largest exponent in any game.
 
     The score is -1 if a move of the list is illegal in every game. `weights` are the weights of the average,
     the minimum and the maximum.

@@ -1,4 +1,4 @@
-"""The command `octofold-papers tune`, which tunes the weights of expectimax's heuristic by scores of games.
+"""The command `octofold-papers tune`, which tunes the weights of expectimax's heuristic by playing games.
 
 The covariance matrix adaptation evolution strategy (CMA-ES) draws candidates from a normal distribution, and
 moves and shapes this distribution by their ranking (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016;
@@ -56,7 +56,7 @@ def tune(flags: TuneFlags) -> None:
     Candidates that the folder already contains are not played again.
 
     Raises:
-        TrainingError: the folder is that of a run with other flags, or another process uses the folder.
+        TrainingError: the folder belongs to a run with other flags, or another process uses the folder.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -74,7 +74,7 @@ def tune(flags: TuneFlags) -> None:
                     with appending(file) as opened:
                         opened.write(msgspec.json.encode(played[-1]).decode() + "\n")
                 if (played[done].weights, played[done].first_game) != (weights, first_game):
-                    raise TrainingError(f"{file} is of a run with other flags; name another --state")
+                    raise TrainingError(f"{file} belongs to a run with other flags; name another --state")
                 averages.append(played[done].average)
                 done += 1
                 line.show(
@@ -97,7 +97,7 @@ def _read(file: Path) -> list[Candidate]:
     try:
         candidates = [msgspec.json.decode(line, type=Candidate) for line in whole.splitlines()]
     except msgspec.MsgspecError as error:
-        raise TrainingError(f"{file} is damaged ({error})") from error
+        raise TrainingError(f"{file} is damaged ({error}); name another --state") from error
     if whole != text:
         write_text(file, whole)
     return candidates

@@ -1,4 +1,4 @@
-"""Plays 2048 by hand in a window, as in Schwenke and Cadman's notebook of 2023."""
+"""A window in which a person plays 2048, as in Schwenke and Cadman's notebook of 2023."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LETTERS = {"w": "up", "d": "right", "s": "down", "a": "left"}
 
 
 def play_in_a_window(flags: WindowFlags) -> int:
-    """Play games of a seed until the window is closed, and return the exit code."""
+    """Let a person play games in a window until they close it, and return the exit code."""
     try:
         window = Window("2048")
         play(window, flags.seed)
@@ -29,7 +29,7 @@ def play_in_a_window(flags: WindowFlags) -> int:
 
 
 def play(window: Window, seed: int | None = None) -> None:
-    """Play games of a seed until the player leaves the window. `seed` None: a random seed."""
+    """Let a person play games until they quit. `seed` determines the new tiles; None means a random seed."""
     environment = Game2048Env()
     observation, info = environment.reset(seed=seed)
     over = False

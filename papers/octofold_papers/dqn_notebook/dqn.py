@@ -2,8 +2,8 @@
 
 This follows Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. It
 plays one game at a time. Every move is followed by an update on a batch from the last 10,000 moves. The
-reward is the number of merges. The target of a move is its reward plus 0.9 times the largest of all four
-values after it, legal or not. Gradients flow through the target, too.
+reward is the number of merges. The target of a move is its reward plus 0.9 times the largest value of the
+four next moves, legal or not. Gradients flow through the target, too.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ReplayBuffer:
     def add(self, *columns: Tensor) -> None:
         """Replace the oldest moves with N new moves.
 
-        `columns` are their boards, moves, rewards, next boards, and whether the game ended.
+        `columns` are the boards, the moves, the rewards, the next boards, and whether the game ended.
         """
         count = len(columns[0])
         places = torch.arange(self.added, self.added + count, device=self.moves.device) % len(self.moves)
@@ -97,7 +97,7 @@ class ReplayBuffer:
         self.added += count
 
     def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Return the moves in some rows of the buffer, as the columns that `add` takes."""
+        """Return the moves in `rows` of the buffer, as the columns that `add` takes."""
         return tuple(column[rows] for column in self._columns())
 
     def _columns(self) -> tuple[Tensor, ...]:
@@ -118,7 +118,7 @@ class ReplayBuffer:
 
 
 class SingleGame:
-    """One game at a time in numpy. With tensors, a step would take ten times as long.
+    """Plays one game at a time in numpy. With tensors, a step would take ten times as long.
 
     Two random numbers of `generator` choose the cell and the size of every new tile.
     """
@@ -252,9 +252,9 @@ class DQN(GamesRun[DQNProgress]):
         loss = float(torch.stack(losses).mean()) if losses else None
         if self.finished and not self._updates:
             raise TrainingError(
-                f"the run ended with {self.positions:,} moves, before its first update: it needs more than "
-                f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
-                f"{self.options.first_moves:,})"
+                f"the run ended with {self.positions:,} moves, before its first update, which needs more "
+                f"than {self._first:,} moves: increase episodes ({self.options.episodes:,}) or reduce "
+                f"first_moves ({self.options.first_moves:,})"
             )
         figures = self._figures(time.perf_counter() - start, made, loss)
         self.averaged.update_parameters(self.network)

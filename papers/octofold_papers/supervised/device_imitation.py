@@ -49,7 +49,7 @@ class DeviceImitationOptions:
     )
     warm_up_moves: int = option(
         8_000,
-        "limit of the random number of moves that the teacher plays in each game before the run, at search "
+        "maximum of the random number of moves that the teacher makes in each game before the run, at search "
         "depth 1",
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
@@ -150,7 +150,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
     def _shuffled(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield batches of boards `[B, 16]` and moves made `[B]` forever.
 
-        Drops the incomplete batch of a round.
+        The incomplete last batch of a round is dropped.
         """
         games = self._games
         while True:
@@ -181,7 +181,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
 
 
 def _recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that runs `work`. After some calls, it records a CUDA graph and replays it."""
+    """Return a function that runs `work`. After some calls, it records and replays `work` as a CUDA graph."""
     graph, calls = torch.cuda.CUDAGraph(), 0
     stream = torch.cuda.Stream()
 

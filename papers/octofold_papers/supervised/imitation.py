@@ -63,7 +63,7 @@ class ImitationProgress(PolicyProgress):
     """The progress of a run that reads its moves from files."""
 
     epoch: float
-    """Passes over all moves so far."""
+    """Number of passes over all moves so far."""
 
     def details(self) -> str:
         """Return the epoch, the loss and the share of moves that agree with the player."""
@@ -192,6 +192,6 @@ def _require_batches(network: nn.Module, moves: int, batch_size: int) -> None:
     averages = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in network.modules())
     if averages and min(last, batch_size) < 2:
         raise TrainingError(
-            f"with batch_size = {batch_size:,} and {moves:,} moves, the last batch of an epoch has {last:,}; "
-            "batch norm needs at least 2: choose another batch_size"
+            f"batch norm needs at least 2 moves per batch, but with batch_size = {batch_size:,} and "
+            f"{moves:,} moves, the last batch of an epoch has {last:,}; choose another batch_size"
         )

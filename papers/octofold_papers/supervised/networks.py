@@ -26,7 +26,7 @@ Padding = Literal["left_above", "around"]
 _VIEWS_OF_VIEWS = [
     [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
 ]
-"""Entry `[v][w]` is the view of a board that equals view `w` of its view `v`."""
+"""Entry `[v][w]` is the number of the view that equals view `w` of view `v` of a board."""
 
 
 class PaddedCNN(nn.Module):

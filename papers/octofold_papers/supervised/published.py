@@ -1,7 +1,7 @@
 """The rows of the published tables of supervised networks, with their figures over 1,000 games each.
 
 Kondo, "Training CNN Players Considering Board Symmetry in Game 2048", tables 1 to 4; Maciszewska, Pilat and
-Sarna's report of 2025, tables 2 and 3. The networks of both learned from 6 x 10^8 moves of n-tuple players.
+Sarna's report of 2025, tables 2 and 3. All these networks learned from 6 x 10^8 moves of n-tuple players.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _DEPTHS = {
     8: (168, Figures(74_787, 363_916, 0.811)),
     9: (158, Figures(68_129, 358_736, 0.759)),
 }
-"""Kondo's tables 1 and 2: channels and figures of 8-board play, keyed by number of convolutions."""
+"""Kondo's tables 1 and 2: channels, and figures on eight views, keyed by number of convolutions."""
 _ONE_BOARD = Figures(24_105, 182_296, 0.358)
-"""Kondo's figures of 1-board play for the network with 5 convolutions."""
+"""Kondo's figures on one view for the network with 5 convolutions."""
 
 _SYMMETRIC = {
     100: (Figures(43_552, 331_748, 0.547), Figures(45_710, 330_756, 0.555)),
@@ -63,7 +63,7 @@ _SYMMETRIC = {
     300: (Figures(85_548, 386_744, 0.722), Figures(93_964, 405_600, 0.805)),
     400: (Figures(119_637, 533_624, 0.807), Figures(109_493, 509_284, 0.773)),
 }
-"""Kondo's tables 3 and 4: figures of 1-board and 8-board play, keyed by number of channels."""
+"""Kondo's tables 3 and 4: figures on one view and on eight views, keyed by number of channels."""
 
 _REPORT: dict[str, tuple[Architecture, Figures]] = {
     "CNN4": (
@@ -87,7 +87,7 @@ _REPORT: dict[str, tuple[Architecture, Figures]] = {
         Figures(46_047.164, 296_492, 0.485, (320, 93, 102, 123, 224, 132, 6, 0)),
     ),
 }
-"""The report's tables 2 and 3: figures of 8-board play."""
+"""The report's tables 2 and 3: the networks, and their figures on eight views."""
 
 
 def _rows() -> Iterator[PublishedRow]:

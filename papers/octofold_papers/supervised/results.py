@@ -29,7 +29,7 @@ class Result:
     games: int
     average: float
     error: float | None
-    """Half the width of the 95% interval, by the normal approximation; None for a single game."""
+    """Half the width of the average's 95% interval, by the normal approximation; None for a single game."""
     best: int
     reaches_2048: float
     """Share of the games that reach 2048."""

@@ -142,7 +142,7 @@ def _convert(
 
 
 def _require_own(partial: Path) -> None:
-    """Raise `LogError` if a folder contains other files than those of a conversion that was killed."""
+    """Raise `LogError` if a folder contains a file that cannot come from an interrupted conversion."""
     others = [
         file
         for file in partial.glob("*")

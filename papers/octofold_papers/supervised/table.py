@@ -98,7 +98,7 @@ class Table:
         self._record_source()
 
     def _record_source(self) -> None:
-        """Record the source of the moves in the folder, or raise `TrainingError` if it has another source."""
+        """Record the source of the moves in the folder. Raise `TrainingError` if another one is recorded."""
         key = "teacher_sha256" if isinstance(self._moves, TensorTeacher) else "moves_sha256"
         source = {key: self._moves.sha256}
         file = self._folder / "table.json"
@@ -108,7 +108,7 @@ class Table:
         try:
             before = json.loads(file.read_text())
         except (ValueError, RecursionError) as error:
-            raise TrainingError(f"{file} is damaged ({error})") from error
+            raise TrainingError(f"{file} is damaged ({error}); name another --out") from error
         if before != source:
             raise TrainingError(
                 f"{self._folder} has networks that learned from other moves; name another --out"
@@ -258,9 +258,9 @@ class Table:
 def stages(positions: int) -> list[int]:
     """Return the stages: the numbers of positions after which networks play, at least four if possible.
 
-    Each number is about twice the one before, and the last is `positions`. The first is a million, so that
-    larger tables contain the stages of smaller ones, or an eighth of `positions` if that is less. Networks
-    learn from whole batches, so a small number of positions has fewer stages.
+    Each number is about twice the one before, and the last is `positions`. The first is an eighth
+    of `positions` if this is below a million, otherwise a million. So larger tables contain the stages of
+    smaller ones. Networks learn from whole batches, so a small number of positions has fewer stages.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
         halves = (positions >> halvings for halvings in range(_LEAST_STAGES))

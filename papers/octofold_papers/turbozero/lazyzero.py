@@ -7,8 +7,8 @@ core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs
 Before each move of a game, many rollouts start from its board. The value head estimates the number of moves
 left at the end of a rollout (`TensorRollouts`). The game's move is drawn from the shares N(a) / N of the N
 rollouts that began with move a. The policy head learns these shares. The value head learns the number of
-moves that the game really had left. Both learn from random positions of the latest whole games, randomly
-turned.
+moves that the game really had left. Both learn from random positions of the latest finished games. Each
+position is turned at random.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Stubs for the parts of ONNX files that the server changes before loading them."""
+"""Stubs for the parts of an ONNX file that the server changes before it loads the file."""

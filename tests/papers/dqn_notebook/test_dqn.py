@@ -71,7 +71,7 @@ def test_a_game_follows_the_rules_to_its_end_and_another_begins() -> None:
 def test_a_run_that_cannot_learn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"replay must .* at least batch_size \(100\), got 50"):
         run_of(replay=50, first_moves=0)
-    with pytest.raises(TrainingError, match=r"before its first update: .* \(episodes is 2, first"):
+    with pytest.raises(TrainingError, match=r"before its first update, .* increase episodes \(2\)"):
         train(run_of(episodes=2), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
     assert not (tmp_path / "net").exists()
 
