@@ -145,7 +145,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
 
 
 def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> None:
-    """Refuse the flags in `names`, which would be ignored."""
+    """Refuse the flags in `names`, because the selected task would ignore them."""
     for name in names:
         if getattr(flags, name) not in (None, False):
             parser.fail(f"{flag_of(name)} {reason}")

@@ -14,7 +14,7 @@ class WrongUsage(ExportError):
 
 
 class NeedsFlags(ExportError):
-    """The description is wrong or incomplete."""
+    """The description of the network is wrong or incomplete."""
 
     def __init__(self, message: str, flags: str = "") -> None:
         """Make the error; `flags` are the flags that describe the network, or empty if they are unknown."""

@@ -155,7 +155,7 @@ class Flags:
     )
     largest_exponent: int | None = option(
         None,
-        "largest exponent that the network accepts (default: that of the last one-hot plane, or 17)",
+        "largest exponent that the network accepts (default: the exponent of the last one-hot plane, or 17)",
         metavar="E",
     )
     answer: AnswerKind | None = option(None, "meaning of the output")

@@ -156,7 +156,7 @@ def _our_spread(source: Source, flags: Flags) -> Spread | None:
 
 
 def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
-    """Return boards to measure the spread on: those of --boards, or boards from games of a simple search."""
+    """Return boards to measure the spread on, from the file of --boards or from games of a simple search."""
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
@@ -390,8 +390,8 @@ def _reduced_evaluator(
 ) -> GraphEvaluator:
     """Make the evaluator of a reduced precision; `boards` are the calibration boards of int8.
 
-    Of several int8 forms, the one with probabilities closest to float32 on the calibration boards is
-    returned. Moves would be a noisier measure than probabilities, because only few of them change.
+    If there are several int8 forms, the result is the form whose probabilities on the calibration boards are
+    closest to float32. Moves would be a noisier measure than probabilities, because only few moves change.
     """
     source = plan.source
     if precision == "fp16":

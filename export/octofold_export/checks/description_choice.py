@@ -43,22 +43,22 @@ _GAMES_TO_LEAD_FIXED_ORDER = 48
 """Minimum number of games of a candidate in a round. After such a round, play stops if no candidate scores
 more than a fixed order of moves."""
 _CLEAR_LEAD = 3.0
-"""Lead at which the best candidate excludes another candidate, in standard errors."""
+"""Lead in score at which the best candidate excludes another candidate, in standard errors."""
 _REFUTING_RATIO = 1.4
 """Ratio of scores at which another candidate refutes the user's description. With a wrong description, a weak
 network may score slightly more than with the right one."""
 _FIXED_ORDER_LEAD = 4.0
-"""Lead at which the best candidate excludes a fixed order of moves, in standard errors."""
+"""Lead in score at which the best candidate excludes a fixed order of moves, in standard errors."""
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
-"""Assumed minimum of the standard deviation of the logarithm of scores, by the number of games. A few games
-may have similar scores by chance."""
+"""Assumed minimum of the standard deviation of the logarithms of scores, keyed by the number of scores. A few
+games may have similar scores by chance."""
 _SEED = 4
 _BATCH = 512
 """Maximum number of positions in one run of the network."""
 _NAMED = 3
 """Maximum number of candidates that a message names."""
 _KEPT = 8
-"""Maximum number of other candidates that the card lists."""
+"""Maximum number of candidates that the card lists beside the chosen one."""
 _FIXED_ORDER_VALUES = (3.0, 1.0, 0.0, 2.0)
 """Values of up, right, down and left for the player that ignores the board. It prefers up, then left, right,
 down."""
@@ -128,8 +128,8 @@ class _Outcome:
     def allowed(self) -> list[Candidate]:
         """The candidates that the user's flags allow and the games do not refute.
 
-        If the flags allow none of the remaining candidates, these are the allowed candidates that are similar
-        to a remaining one.
+        If the flags allow no remaining candidate, the allowed candidates are the excluded ones that the flags
+        allow and that are similar to a remaining one.
         """
         remaining = [player.candidate for player in self.remaining if player.candidate is not None]
         excluded = (player.candidate for player in self.excluded if player.candidate is not None)
@@ -286,7 +286,7 @@ def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _O
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether one candidate is left, or similar ones with exactly one that the flags allow."""
+    """Return whether one candidate is left, or similar candidates and the flags allow exactly one of them."""
     candidates = [player.candidate for player in playing if player.candidate is not None]
     allowed = sum(candidate.is_allowed for candidate in candidates)
     all_alike = all(candidates[0].is_similar(candidate) for candidate in candidates)

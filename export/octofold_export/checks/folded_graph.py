@@ -28,7 +28,7 @@ _cores = cache(usable_cores)
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a folded graph for N boards, with the names in `octofold_game.contract.graph`."""
+    """The outputs of a folded graph for N boards, named as in `octofold_game.contract.graph`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]

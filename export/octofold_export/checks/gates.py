@@ -31,11 +31,11 @@ float32 sums of 100,000 points are about 0.05."""
 _BATCH_BOARDS = 512
 _RANDOM_BOARDS = 512
 _PROBABILITY_TOLERANCE = 10.0
-"""Maximum difference between a probability of the graph and of the reference, as a multiple of
-`Reference.undecided`."""
+"""Maximum difference between a probability from the graph and the same probability from the reference, as a
+multiple of `Reference.undecided`."""
 _VALUE_TOLERANCE = 1e-3
-"""Maximum difference between a `value` of the graph and of the reference. It is a share of the sum of two
-numbers: the size of the value, and the standard deviation of the values of all boards."""
+"""Maximum difference between a `value` from the graph and from the reference, relative to the size of the
+value plus the standard deviation of the values of all boards."""
 SINGLE_BOARDS = 16
 """Number of boards that the parity check also runs one by one."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move

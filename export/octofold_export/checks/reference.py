@@ -32,7 +32,7 @@ _REDUCED_MARGIN = 0.1
 """The largest lead in probability that rounding errors of a reduced precision can reverse. A single step of 8
 bits may be as large."""
 _UNDECIDED = 1e-4
-"""The largest lead that rounding errors can reverse: a probability, or for values a share of the spread."""
+"""The largest lead that rounding errors can reverse: a probability or, for values, a share of the spread."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)
 """Rounding error of float32 answers, as a share of the largest score of a board."""
 
@@ -86,14 +86,14 @@ class PlainHead:
 
 
 def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
-    """Make a head; if `spread` is None, it has the usual spread."""
+    """Return the head for `description`; with `spread` None, the head has the usual spread."""
     is_policy = description.answers.kind.startswith("policy")
     return PlainHead(description, evaluate, spread or (PROBABILITIES if is_policy else POINTS))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The expected answers for N boards, and by how much the chosen moves lead.
+    """The expected answers for N boards, and the leads of the chosen moves over the other moves.
 
     All leads are relative to the spread of the network's answers.
     """

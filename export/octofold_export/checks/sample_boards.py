@@ -177,7 +177,7 @@ def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) ->
     The stages divide the boards of the player's `own` games by their largest tile. Two more groups are random
     boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are rare in games,
     but they decide good games, so they are measured separately. A network that does not read these tiles gets
-    none. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
+    no late boards. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
     """
     largest = own.max(axis=1)
     by_stage = {

@@ -91,7 +91,7 @@ class Candidates:
 def find_candidates(hints: Hints, network: Network) -> Candidates:
     """Find all candidate descriptions of `network`.
 
-    The candidates that fit `hints` come first, and among them the most usual one. Four numbers of an unknown
+    The candidates that fit `hints` come first, beginning with the most usual one. Four numbers of an unknown
     kind count as logits; as action values, they would lead to the same moves.
 
     Raises:

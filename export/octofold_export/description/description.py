@@ -109,7 +109,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The output of a network and its meaning. It determines the head of the graph."""
+    """The output of a network and its meaning. The meaning determines the head of the graph."""
 
     kind: AnswerKind
     """Meaning of the output. `policy_logits` and `policy_probabilities`: a number for each of the four

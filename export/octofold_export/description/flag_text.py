@@ -10,7 +10,7 @@ _DEFAULTS = {"--type": "float32", "--cells": "rows", "--above": "refused"}
 
 
 def flags_of(description: Description, base: Description | None = None) -> str:
-    """Return the flags of a description; with `base`, only the flags that differ from those of `base`."""
+    """Return the flags of a description; with `base`, only the flags that differ from the flags of `base`."""
     flags = flag_values(description)
     if base is None:
         return _format_flags(flags)

@@ -34,7 +34,7 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "tiles": (1, 2048, 65536),
     "log2_plus_1": (1, 16),
 }
-"""Usual divisors of cells by kind. `log2` has those of `exponents`, because both give the same numbers."""
+"""Usual divisors of cells, keyed by kind. `log2` gives the numbers of `exponents` and uses its divisors."""
 EXAMPLE_BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 """Boards `[3, 16]` on which a network runs to find its input and its outputs."""
 
@@ -64,7 +64,7 @@ def accepted_encodings(hints: Hints, network: Network) -> Sequence[Reads]:
 
 
 def try_encodings(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
-    """Return the input encodings that the network accepts, and why it refuses others, by encoding name.
+    """Return the encodings that the network accepts, and the reason for each refused encoding, by its name.
 
     If the network gives one or four numbers for each board with some encodings, only these encodings are
     returned.
@@ -161,7 +161,7 @@ def complete_encodings(reads: Reads, hints: Hints) -> Iterator[Reads]:
     """Yield `reads` with every usual value of a field that the user leaves open, beginning with the default.
 
     The field is `empty_plane` for one-hot cells, and `divide_by` for floats. The shape of a network's input
-    does not show their values.
+    does not show the values of these fields.
     """
     if reads.kind == "one_hot":
         given = hints.reads.empty_plane

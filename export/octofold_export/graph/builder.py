@@ -57,7 +57,7 @@ class GraphBuilder:
     def scope(self, name: str) -> Iterator[None]:
         """Add the prefix `name/` to the names of nodes and of new constants.
 
-        If an equal constant exists without the prefix, it is used instead.
+        If an equal constant exists without the prefix, no new constant is added.
         """
         self._scope = f"{name}/"
         try:
@@ -215,7 +215,7 @@ def _inputs_of(node: onnx.NodeProto) -> Iterator[str]:
 def _forget_inner_shapes(graph: onnx.GraphProto) -> None:
     """Remove the declared shapes in the graphs inside nodes.
 
-    Symbols in them, such as `N`, may stand for another size in the graph around them.
+    A symbol in these shapes, such as `N`, may stand for another size in the surrounding graph.
     """
     for node in graph.node:
         for attribute in node.attribute:

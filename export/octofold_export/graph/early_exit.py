@@ -1,4 +1,4 @@
-"""Makes the graph for moves alone: its only output is `move`, which takes less arithmetic.
+"""Makes the graph for moves alone: its only output is `move`, so it needs less arithmetic.
 
 The graph plays like the full graph, and lacks the nodes of other outputs. If eight views vote, five equal
 votes decide. Therefore the graph runs five views of every board, and the other three views only of undecided
@@ -8,8 +8,8 @@ boards:
                           `--undecided--3 views--> scores --decision--> move
 
 For undecided boards, all eight views vote as in the full graph. Boards with one legal move are not treated
-separately, because they are only 1 in 8,000 boards. The graph is published without weights, because it shares
-those of the full graph.
+separately, because they are only 1 in 8,000 boards. The graph is published without weights, because it uses
+the weights of the full graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENOUGH = 5
 def moves_graph(head: Head, rule: Rule, symmetries: int, full: onnx.ModelProto) -> onnx.ModelProto | None:
     """Make the graph with the single output `move`, without the initializers that the `full` graph has.
 
-    Returns None if the graph would save little: if it does not vote over eight views, and unpacks no tables.
+    Returns None if this would save little: `full` has no vote over eight views, and unpacks no tables.
     """
     in_stages = rule == "vote" and symmetries == _VOTERS
     if not in_stages and not any(UNPACKED_TABLES in node.output for node in full.graph.node):

@@ -157,7 +157,7 @@ class Head:
 
 
 def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
-    """Make the head of the network in `evaluator`; if `spread` is None, it has the usual spread."""
+    """Return the head of the network in `evaluator`; with `spread` None, the head has the usual spread."""
     is_policy = description.answers.kind.startswith("policy")
     return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
 

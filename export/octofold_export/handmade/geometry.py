@@ -2,9 +2,9 @@
 
 Between layers, the cells of a board lie along one axis; the place of a cell is its index on this axis. A 2x2
 convolution with zeros to the right and below splits into four matrix products. On a 4x4 board, nine cells
-have four taps on the board, three cells each in the right column and the bottom row have two, and the corner
-has one. Leaving out the other taps saves the padding and 15/64 of the work. A convolution without padding is
-only the first of these products. A dense layer is one product over all places.
+have all four taps of the kernel on the board, three cells each in the right column and the bottom row have
+two, and the corner has one. Leaving out the other taps saves the padding and 15/64 of the work. A convolution
+without padding is only the first of these products. A dense layer is one product over all places.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Region:
 
     @property
     def end_tap(self) -> int:
-        """The index of the last tap plus one."""
+        """The index after the index of the last tap."""
         return self.first_tap + self.taps
 
 

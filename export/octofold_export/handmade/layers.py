@@ -3,9 +3,9 @@
     cells [N, P] --encoder--> [N, Q, E] --layers--> [N * V, 1, outputs]
 
 The views of a board are part of the batch, so every layer is a few large matrix products. A layer defines the
-arithmetic of its products; `add_layers` gathers the cells that they read. Float32 is the reference for other
-precisions. In float16, the output layer still computes in float32, because the choice of a move depends most
-on it.
+arithmetic of its products; `add_layers` gathers the cells that the products read. Float32 is the reference
+for other precisions. In float16, the output layer still computes in float32, because the choice of a move
+depends most on it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def add_layers(
     """Add the layers after the encoded boards `[N, P, E]`; return the outputs `[N * V, 1, outputs]`.
 
     Row v of `views` `[V, places]` gives the indices of the places of view v in `encoded`. So a board is
-    encoded once, and the first layer reads the places of every view from it.
+    encoded once, and the first layer reads every view from this encoding.
     """
     activations, places = encoded, views
     for layer in layers:

@@ -35,7 +35,7 @@ from octofold_export.quiet import quiet
 _LARGEST = float(np.finfo(np.float16).max)
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _QUANTIZABLE = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
-"""Operators to quantize: products, and operators that can compute with bytes between them."""
+"""Operators to quantize: products, and operators between products that can compute with bytes."""
 _BATCH = 64
 
 

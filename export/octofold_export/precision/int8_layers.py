@@ -7,8 +7,8 @@ window, and its weights are not rounded. The graph contains the terms of the sum
 runtimes add up constants while loading.
 
 In the other layers, every product is between DequantizeLinear and QuantizeLinear nodes, which onnxruntime
-fuses with it into one integer operation (QGemm). Activations have the zero point 0, so the saturation of
-QuantizeLinear is the ReLU. `calibration` chooses the integers and the scales.
+fuses with the product into one integer operation (QGemm). Activations have the zero point 0, so the
+saturation of QuantizeLinear is the ReLU. `calibration` chooses the integers and the scales.
 """
 
 from __future__ import annotations

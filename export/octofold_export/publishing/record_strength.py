@@ -73,7 +73,7 @@ def _strength(result: EvaluationFile, card: Card) -> Strength:
 
 
 def _bounded(interval: Interval) -> Interval:
-    """Round the limits of an interval to exactly 0 or 1 if they differ from it by a rounding error."""
+    """Return the interval; a limit within a rounding error of 0 or 1 becomes exactly 0 or 1."""
     low, high = interval
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 

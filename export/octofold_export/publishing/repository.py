@@ -133,7 +133,7 @@ def locked_version(folder: Path) -> Iterator[None]:
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove the temporary files of a killed program; a signature of the folder would include them."""
+    """Remove temporary files of a killed program, because a signature of the folder would include them."""
     for file in folder.glob("*.partial"):
         if _PARTIAL.search(file.name):
             with contextlib.suppress(OSError):
@@ -213,8 +213,8 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
     Yields whether the lock is held. It is not held if the file system has no locks.
 
     Raises:
-        OSError: the folder cannot be opened. If `waiting` is False, this is also raised if another process
-            holds the lock, or if the file system has no locks.
+        OSError: the folder cannot be opened, or `waiting` is False and the lock is not available, because
+            another process holds it or the file system has no locks.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -140,7 +140,7 @@ def _load(content: bytes) -> Any:
 
 
 def _unknown_class(error: BaseException) -> str | None:
-    """Return the name of the class that torch refuses, from its error message; None if it names none."""
+    """Return the name of the class that torch refuses, from torch's error message, or None."""
     _, found, rest = str(error).partition("Unsupported global: GLOBAL ")
     if not found:
         return None
