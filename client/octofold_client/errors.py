@@ -18,7 +18,7 @@
      ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
      │   ├─ UsageError        the arguments are invalid or contradict each other
-     │   ├─ OtherEvaluation   games or answers are those of another player or seed
+     │   ├─ OtherEvaluation   games or answers belong to another player or seed
      │   └─ FolderInUse       another program is writing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
@@ -95,7 +95,7 @@ class UsageError(EvaluationError):
 
 
 class OtherEvaluation(EvaluationError):
-    """Games or answers belong to another evaluation, so they must not be mixed with those of this one.
+    """Games or answers belong to another evaluation, so they must not be mixed into this one.
 
     It is raised in four cases:
 
@@ -103,7 +103,7 @@ class OtherEvaluation(EvaluationError):
     - A server answers with other model files than at the start, under the same name and version.
     - The folders to merge contain games of different players, player files or seeds, or slices of different
       evaluations.
-    - Games may be those of another player, because the player has no attribute `sha256` that identifies it.
+    - Games may belong to another player, because the player has no attribute `sha256` that identifies it.
 
     Nothing is overwritten. Continue with the earlier conditions, use another folder, or give the player the
     attribute `sha256`.

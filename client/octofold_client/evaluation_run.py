@@ -176,8 +176,8 @@ class Players:
 
         Games that an earlier run left unfinished continue. The servers share the games; if a server fails,
         its games continue on the others. All games are kept, including the unfinished ones, even if the
-        evaluation fails. If the folder contains the games and the result of a larger evaluation, its result
-        is not overwritten.
+        evaluation fails. If the folder contains the games and the result of a larger evaluation, that
+        result is not overwritten.
 
         Args:
             contender: one of `contenders`.

@@ -11,7 +11,7 @@ from octofold_client.errors import EvaluationError
 
 @contextmanager
 def require_extra(extra: Literal["plots", "ray"]) -> Iterator[None]:
-    """Run a block that imports modules of an extra.
+    """Run a block that imports modules of an extra. If they are missing, say how to install the extra.
 
     Raises:
         EvaluationError: a package of the extra is not installed.

@@ -179,7 +179,7 @@ def _endings(analysis: Analysis) -> str:
         for row in analysis.endings
     ]
     table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
-    note = "The last columns count games by the sum of all tiles but the largest, as a share of the largest."
+    note = "The last columns count games by the sum of all other tiles, as a share of the largest tile."
     return "\n".join([*table, "", note])
 
 

@@ -66,7 +66,7 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_reader(self) -> Callable[[], Credentials]:
-        """Return a function that reads the credentials, also on another machine that has the files."""
+        """Return a function that reads the credentials, even on another machine if it has the files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
@@ -146,7 +146,7 @@ class JsonFlag:
 
 
 def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
-    """Print the JSON object `content` with the field `files`; without `as_json`, print only the files."""
+    """Print `content` and the field `files` as one JSON object; without `as_json`, print only the paths."""
     if as_json:
         print_json(content | {"files": files})
         return

@@ -59,7 +59,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
     )
     until_decided: bool = option(
         False,
-        "play until the interval of every difference excludes zero; the intervals are anytime-valid",
+        "play until the 95% interval of every difference excludes zero",
         heading="play until the comparison is decided\n"
         "The answer is wrong in at most 5% of the runs, even if you stop early. The options with a margin X% "
         "also accept two result folders; then no games are played.",
@@ -90,7 +90,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
 
 
 def compare(options: Options) -> int:
-    """Compare result folders, or let models and local players play the games and compare them.
+    """Compare result folders, or models and local players after they have played the games.
 
     Returns:
         The exit code.
@@ -169,7 +169,7 @@ def _check(options: Options, question: Question | None) -> None:
 
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
-    """Print a warning if `--limit` is too small for a yes, if both players score the same in every game."""
+    """Print a warning if `--limit` games are too few to answer yes about two players with equal scores."""
     if question.kind == BETTER:  # equal players: the answer can only be no
         return
     share, games = 1 / CAP, FIRST_GAMES

@@ -103,7 +103,7 @@ class _Games:
         self._kept.save_unfinished([*self._others, *([self._game.episode] if self._game.moves else [])])
 
     def another(self) -> HandGame:
-        """Save the current game, begin a new one and return it. A game without moves is kept as current."""
+        """Save the current game and return a new one. A current game without moves is returned as it is."""
         if self._game.moves:
             self.leave()
             if not self._game.over:

@@ -42,10 +42,10 @@ def _find(
     local: Callable[[str], _Named],
     served: Callable[[Client, ServedModel], _Named],
 ) -> _Named:
-    """Make a judge or adviser of the player or model `who`.
+    """Return a judge or adviser that asks the player or model `who`.
 
-    If `who` is the spec of a local player, `local` makes it; otherwise, `served` makes it of a model of the
-    server. A name that lacks the options which a local player requires may also name a model.
+    If `who` is the spec of a local player, `local` makes the judge or adviser. Otherwise, `served` makes it
+    from a model of the server, also if `who` lacks options that the local player of this name requires.
     """
     unfit = None
     if is_spec(who):
@@ -139,10 +139,10 @@ class LuckFlag(ServerFlags):
 
 
 def shipped_values(models: Path | None = None) -> Judge | None:
-    """Return a judge of the newest n-tuple network in a model repository.
+    """Return the newest n-tuple network in a model repository as a judge.
 
-    The repositories are searched in this order: `models`, that of the environment variable, the default one.
-    Return None if no repository has such a network, or if numba is missing.
+    It is in `models`, or else in the repository that the environment variable names, or else in the default
+    one. Return None if no repository has such a network, or if numba is missing.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:
@@ -153,6 +153,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print the number of games that `luck_in` has done, if standard error is a terminal."""
+    """Print for how many games `luck_in` has computed the luck, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

@@ -48,7 +48,7 @@ def _described(version: ModelVersion) -> str:
 
 
 def _strength(strength: Strength) -> str:
-    """Format the strength of a card: the average score and the number of games behind it."""
+    """Format the strength in a card: average and best score, the number of games and their seed."""
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval

@@ -125,9 +125,9 @@ def _read_boards(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
 def _answers(
     client: Client, served: ServedModel, boards: NDArray[np.uint8], with_value: bool
 ) -> Iterator[tuple[int, list[float], float | None]]:
-    """Yield for each board the move, the four probabilities (or a player's four values), and the value.
+    """Yield each board's move, its four probabilities (or a player's four values of moves), and its value.
 
-    The move is 0 to 3, or -1 if the game is over. The value is None unless `with_value`.
+    The move is 0 to 3, or -1 if the game is over. The board's value is None unless `with_value`.
     """
     for start in range(0, len(boards), BOARDS_A_CALL):
         answers = client.next_moves(

@@ -32,8 +32,8 @@ class Options(JsonFlag, SliceFlag, GameFlags, ModelFlags):
 def play(options: Options) -> None:
     """Start a server, play games on it, and always stop it.
 
-    Without --out, it continues an interrupted evaluation. If the evaluation is complete or in use by another
-    program, it starts a new one in another folder.
+    Without --out, an interrupted evaluation is continued. If the evaluation is complete or in use by another
+    program, a new one begins in another folder.
 
     Raises:
         EvaluationError: the model repository or the folder is not usable.
@@ -73,8 +73,8 @@ def _check_models(folder: Path) -> None:
 def _folders(contender: Contender, games: Games, out: Path | None) -> Iterator[ResultFolder]:
     """Yield the folders in which the evaluation can be played, in order of preference.
 
-    With --out, this is only its folder. Otherwise, these are NAME, NAME-2, NAME-3 ... except folders with
-    another evaluation and folders in which this evaluation is finished.
+    With --out, the only folder is --out. Otherwise, the folders are NAME, NAME-2, NAME-3 ... except folders
+    with another evaluation and folders in which this evaluation is finished.
     """
     if out:
         yield ResultFolder(out)

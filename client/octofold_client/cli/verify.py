@@ -58,7 +58,7 @@ class _Checked:
     """The result in one line if all records are correct; otherwise empty."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
-        """Call `check`, which counts the records, prints the wrong ones and returns the verdict."""
+        """Set `verdict` or `problem` with `check`, which counts the records and prints the wrong ones."""
         try:
             verdict = check(self)
         except (LogError, ReplayError, EvaluationError, OSError) as error:
@@ -104,7 +104,7 @@ def verify(options: Options) -> None:
 
 
 def _check(path: Path) -> Iterator[_Checked]:
-    """Check each file of a path and yield the result; print wrong records to standard error."""
+    """Check each file at a path, and yield its result. Print wrong records to standard error."""
     if not path.is_dir() and is_log(path):
         yield _Checked(path, "line").run(_check_log)
         return
@@ -155,7 +155,7 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a parallel `map`, which uses one process for each core and computes some results in advance."""
+    """Yield a `map` that uses a process for each of several cores, and computes some results in advance."""
     if cores == 1:
         yield map
         return

@@ -48,7 +48,7 @@ class Judge:
     """The player's method `TileValuingPlayer.tile_values`; None if it has no such method."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the value of each board after a new tile, as `TileValuingPlayer.tile_values` does."""
+        """Return the value of the board after each possible tile, as `TileValuingPlayer.tile_values` does."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)

@@ -65,8 +65,8 @@ Contender = ServedModel | LocalContender
 def source_digest(player: object) -> str | None:
     """Return the SHA-256 of a player's source code and attributes, in hexadecimal.
 
-    The source code is that of the modules that define its class and the base classes. Other modules and files
-    do not count.
+    The source code consists of the modules that define the player's class and its base classes. Other modules
+    and files do not count.
 
     Returns:
         The digest; None if a module has no source, or if an attribute does not consist of texts, numbers and

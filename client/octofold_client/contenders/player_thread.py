@@ -23,7 +23,7 @@ each core. The target is not shorter, because a network takes more time per boar
 
 
 class PlayerThread:
-    """A local player as a `MoveSource`, with its own thread; a context manager.
+    """A `MoveSource` that asks a local player for moves in a thread; a context manager.
 
     Leaving the block stops the player after the current chunk.
     """

@@ -73,7 +73,7 @@ class ServedModel:
         """Return the answer if it was computed with the files of this version.
 
         Raises:
-            OtherEvaluation: it was computed with other files of the same name and version.
+            OtherEvaluation: the answer was computed with other files of the same name and version.
         """
         if (answer.precision, answer.digest) == self._made_by:
             return answer
@@ -88,7 +88,7 @@ class ServedModel:
 
 
 class ServedSource:
-    """A served model version as a `MoveSource` of an evaluation."""
+    """A `MoveSource` that asks the server for the moves of a model version."""
 
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target
@@ -98,7 +98,7 @@ class ServedSource:
 
 
 class RemotePlayer:
-    """A served model as an `octofold_game.player.Player`. It makes one call for each batch of boards."""
+    """An `octofold_game.player.Player` that asks a served model, with one call for each batch of boards."""
 
     def __init__(self, client: Client, name: str = "") -> None:
         self.name = name or client.target

@@ -178,7 +178,7 @@ class Comparison:
 
     @property
     def too_alike(self) -> bool:
-        """Whether too few games have different scores to compute an interval of the plain difference."""
+        """Whether the scores differ in too few games for an interval of the plain difference."""
         return len(self.first_scores) - (self.equal_games or 0) < MIN_GAMES
 
     @property
@@ -287,7 +287,7 @@ class Comparison:
 
     @property
     def _sameness(self) -> str:
-        """A sentence about players that are the same or score the same in all games; otherwise empty."""
+        """A sentence if both players are the same or score the same in all games; otherwise empty."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)

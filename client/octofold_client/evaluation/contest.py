@@ -139,7 +139,7 @@ class Contest:
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """Return the pairs with simultaneous intervals. `scores` `[K, N]` are those of the finished players."""
+    """Return the pairs with simultaneous intervals, from the scores `[K, N]` of the finished players."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
@@ -206,16 +206,16 @@ class Difference:
 
     interval: Interval
     p_value: float
-    """Probability that some pair would differ as clearly as this one if all players were equal."""
+    """Probability that some pair would differ at least as clearly as this one if all players were equal."""
 
 
 def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     """Return the differences (second minus first) of all pairs, in the order of `itertools.combinations`.
 
     This is the single-step max-t method (Hothorn, Bretz and Westfall, "Simultaneous inference in general
-    parametric models", 2008). All intervals use the same quantile, that of the largest absolute t statistic
-    of all pairs. Its distribution is simulated with a fixed seed from the multivariate t distribution with
-    the covariance of the averages.
+    parametric models", 2008). All intervals use the same quantile of the largest absolute t statistic of
+    all pairs. The distribution of this statistic is simulated with a fixed seed, from the multivariate t
+    distribution with the covariance of the averages.
 
     Args:
         scores: `[K, N]` scores of the players in the same games.

@@ -150,8 +150,8 @@ def _cap(pairs: Sequence[Comparison]) -> str:
         for name, (share, interval) in shares.items()
     )
     return (
-        f" The intervals count scores up to a cap of {pairs[0].bets.cap:,}, {CAP} times the largest average "
-        f"of the first {FIRST_GAMES} games. These games only set the cap. {told} score more."
+        f" For the intervals, scores count up to a cap of {pairs[0].bets.cap:,}, {CAP} times the largest "
+        f"average of the first {FIRST_GAMES} games. These games only set the cap. {told} score more."
     )
 
 

@@ -36,7 +36,7 @@ class DeferredInterrupts:
             self.check()
 
     def check(self) -> None:
-        """If a signal has arrived, run the handler of the last one."""
+        """If signals have arrived, run the handler of the last one."""
         if self._noted is not None:
             self._before[self._noted](self._noted, None)
 

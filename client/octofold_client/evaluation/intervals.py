@@ -29,7 +29,7 @@ def average_interval(values: ArrayLike) -> Interval | None:
     No value may be negative. The interval is computed for the logarithm of the average: its limits are
     average * exp(± t * standard error / average). So it contains only possible values and follows the skew of
     scores. The usual interval, average ± t * standard error, does neither (`bench/strength/decisions.py`).
-    For many games, the two agree.
+    For many games, the two intervals agree.
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)
@@ -103,7 +103,7 @@ def _rank_of_median(n: int) -> int:
 
 
 def share_interval(successes: float, n: int) -> Interval:
-    """Return Wilson's score interval (1927) of `successes / n`, also valid at 0 and n; n is above 0."""
+    """Return Wilson's score interval (1927) of `successes / n` for n > 0, even if 0 or n are successes."""
     return _wilson(successes / n, n)
 
 
@@ -113,7 +113,7 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
     The observations of one cluster are similar, so they carry less information than independent ones. This is
     Wilson's interval for the effective sample size: the number of independent observations whose share would
     have the same variance (Korn and Graubard, "Confidence intervals for proportions with small expected
-    number of positive counts estimated from survey data", 1998). The variance is that of the ratio estimator.
+    number of positive counts estimated from survey data", 1998), with the variance of the ratio estimator.
 
     Args:
         successes: `[N]` number of successes in each cluster.

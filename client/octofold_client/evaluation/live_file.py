@@ -1,7 +1,7 @@
 """Writes the running games of an evaluation into a file in the result folder, for programs that show them.
 
 The page of `octofold-serve` reads the file. The file is replaced as a whole twice a second, so a reader never
-sees a partial one.
+sees a partial file.
 """
 
 import json
@@ -22,7 +22,7 @@ PACE_SECONDS = 5.0
 """Period over which the moves per second are measured."""
 
 MAX_BOARDS = 24
-"""Maximum number of games whose boards are written: those with the lowest indices."""
+"""Maximum number of games whose boards are written. The games with the lowest indices are chosen."""
 
 MAX_SCORES = 4096
 """Maximum number of running games whose scores and largest tiles are written."""
@@ -70,12 +70,12 @@ class LiveFile:
             self._write([])
 
     def resume(self, finished: int) -> None:
-        """Add the number of games that earlier runs finished."""
+        """Begin with the number of games that earlier runs finished."""
         self._begun = True
         self._finished = finished
 
     def update(self, step: PlayedBatch) -> None:
-        """Count the moves and finished games of a batch; write the file if `WRITE_SECONDS` have passed."""
+        """Count the moves and finished games of a batch. Write the file every `WRITE_SECONDS`."""
         self._finished += len(step.finished)
         self._moves += step.moves
         now = self._clock()

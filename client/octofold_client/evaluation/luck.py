@@ -39,8 +39,8 @@ from octofold_client.evaluation.result_folder import ResultFolder
 COEFFICIENTS: NDArray[np.float64] = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 )
-"""`[K]`: coefficients of the control variate, by which luck is multiplied. A weaker or stronger player gains
-less or more by a tile than the value function assumes. A game's coefficient is chosen from other games."""
+"""`[K]`: coefficients by which luck, the control variate, is multiplied. The value function overrates a tile
+for a weaker player and underrates it for a stronger one. A game's coefficient is chosen from other games."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
 """A game's luck is limited to -`BAD_LUCK` to `GOOD_LUCK` times the value of the first board."""
 MIN_GAMES_TO_ADJUST = 20
@@ -109,7 +109,7 @@ def variances(
     Args:
         scores: `[2, N]` scores of the two players in the same games, up to the caps.
         lucks: the luck of each player in these games.
-        caps: the largest score of each player that counts.
+        caps: for each player, the largest score that counts.
 
     Returns:
         The variances; infinite where a coefficient is not allowed.
@@ -142,8 +142,8 @@ class AdjustedAverage:
     average: float
     interval: Interval | None
     worth: float
-    """The variance of plain scores divided by that of adjusted scores. Without the adjustment, an interval of
-    the same width takes the number of games multiplied by this factor."""
+    """The variance of plain scores divided by the variance of adjusted scores. Without the adjustment, an
+    interval of the same width takes this many times as many games."""
 
     @property
     def note(self) -> str:
@@ -182,9 +182,9 @@ def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64
 def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[np.float64]:
     """Return the luck-adjusted scores `[2, N]` of two players in the same games.
 
-    The coefficients of the games at even positions are those that minimize the variance of the paired
-    differences of the games at odd positions, and vice versa. So no game influences its own adjustment, and
-    the adjusted scores have the same expected value as the scores.
+    The coefficients for the games at even positions minimize the variance of the paired differences of the
+    games at odd positions, and vice versa. So no game influences its own adjustment, and the adjusted scores
+    have the same expected value as the scores.
     """
     adjusted = scores.astype(np.float64)
     for half in range(2):
@@ -206,7 +206,7 @@ def check_unit(judge: Judge) -> None:
     """
     if judge.unit != POINTS:
         raise UsageError(
-            f"--luck requires a judge whose values are in points; those of {judge.name} are in {judge.unit}"
+            f"--luck requires a judge whose values are in points; {judge.name} has values in {judge.unit}"
         )
 
 
@@ -274,8 +274,8 @@ class ScoreCurve(NamedTuple):
     tiles: NDArray[np.float64]
     """`[M + 1]`: sum of the luck of all tiles so far."""
     moves: NDArray[np.float64]
-    """`[M + 1]`: sum of the changes by moves so far. It mostly falls if the values assume a stronger
-    player."""
+    """`[M + 1]`: sum of the changes that moves have caused so far. It mostly falls if the values assume a
+    stronger player."""
 
 
 def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
@@ -289,7 +289,7 @@ def score_curve(episode: Episode, judge: Judge) -> ScoreCurve:
 
 
 class LuckByMove(NamedTuple):
-    """The luck of the new tiles after the n-th moves of several games, for one n."""
+    """The luck of the new tile after the n-th move of each of several games, for one n."""
 
     scores: NDArray[np.int64]
     """`[N]`: the scores after the move."""
@@ -341,7 +341,7 @@ def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
 
 
 def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean over all possible new tiles of the values `[N, 2, 16]`: `[N]`.
+    """Return for each of N positions the mean of its values `[N, 2, 16]` over all possible new tiles: `[N]`.
 
     Raises:
         UsageError: a value is not finite.

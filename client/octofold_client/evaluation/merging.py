@@ -72,7 +72,7 @@ def merge(
         values: the value function that adjusts the average for luck; None for no adjustment.
 
     Raises:
-        OtherEvaluation: the folders contain games of different conditions.
+        OtherEvaluation: the folders contain games that were played under different conditions.
         EvaluationError: a folder is not the result of a finished evaluation, games are missing or in two
             folders, or `to` is not empty.
         ReplayError: a replay file is damaged.
@@ -146,7 +146,7 @@ def _check_together(parts: Sequence[_Part]) -> None:
 def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
     """Raise `EvaluationError` unless `games` are exactly the games of the slice."""
     if strange := [each.game for each in games if each.game not in part.slice.range]:
-        raise EvaluationError(f"{part} contains game {strange[0]}, which is not one of slice {part.slice}")
+        raise EvaluationError(f"{part} contains game {strange[0]}, which is not in slice {part.slice}")
     if missing := len(part.slice.range) - len(games):
         raise EvaluationError(
             f"{part} is not finished: it lacks {counted(missing, 'game')}; run its command again"
@@ -160,7 +160,7 @@ def _versions(parts: Sequence[_Part]) -> str | None:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
-    """Yield a temporary folder, which is renamed to `path` when the block ends."""
+    """Yield a temporary folder. Rename it to `path` when the block ends, or delete it after an error."""
     path = path.resolve()  # the target of a link; the name of the current folder instead of "."
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

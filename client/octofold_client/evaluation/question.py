@@ -26,11 +26,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Question:
-    """A question: is the second player better than the first, no worse than it, or equal to it, by a margin?
+    """A question: is the second player better than the first by `margin`, at most `margin` worse, or equal?
 
-    No worse means worse by at most `margin`. The bets give a confidence interval of the ratio of the
-    averages, second over first. The answer is yes if the margin contains the whole interval, and no if it
-    contains none of it (Westlake, "Use of confidence intervals in analysis of comparative bioavailability
+    Equal means that the averages differ by at most `margin`. The bets give a confidence interval of the ratio
+    of the averages, second over first. The answer is yes if this interval lies within `ratios`, and no if it
+    lies entirely outside (Westlake, "Use of confidence intervals in analysis of comparative bioavailability
     trials", 1972).
     """
 
@@ -58,7 +58,7 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The margins of `Bets.ratio_limits` with which this question needs the fewest games."""
+        """The argument `margins` of `Bets.ratio_limits` with which this question needs the fewest games."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 

@@ -26,11 +26,11 @@ million lasts longer."""
 def seconds_left(
     finished: Counter[int], ages: NDArray[np.int64], waiting: int, moves_per_second: float
 ) -> float | None:
-    """Return the expected time in seconds until all games have finished; None while too few games have.
+    """Return the expected time in seconds until all games have finished; None while too few are finished.
 
     The pace falls when only the last games are running, because a server takes almost as long for a small
-    batch as for a large one. So the result is at least the time of the longest game, if each game goes on at
-    its present number of moves per second.
+    batch as for a large one. So the result is at least the time that the longest game takes if its
+    number of moves per second stays the same.
 
     Args:
         finished: number of finished games by their length in moves.

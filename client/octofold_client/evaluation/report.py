@@ -110,7 +110,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Return the warnings and notes about the figures; if figures are missing, only the reason."""
+    """Return the warnings and notes about the figures; if games are missing, only a sentence about them."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
@@ -119,7 +119,7 @@ def notes_of(evaluation: Evaluation) -> list[str]:
 
 
 def warnings_of(summary: Summary) -> list[str]:
-    """Return warnings: the player may be no better than random moves, or games exceeded its largest tile."""
+    """Return the warnings: that the player may play at random, and which games exceeded its largest tile."""
     outgrown = _outgrown_note(summary) if summary.outgrown_games else ""
     return list(filter(None, [random_note(summary.average, summary.average_interval), outgrown]))
 

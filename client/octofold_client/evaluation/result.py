@@ -23,7 +23,7 @@ _FIELDS = tuple(field.name for field in fields(GameSummary))
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Figures of the run that finished the evaluation, without those of earlier runs.
+    """Figures of only the run that finished the evaluation, not of earlier runs.
 
     The figures of a merged evaluation are the sums over its slices.
     """
@@ -44,7 +44,7 @@ class RunFigures:
 
     @property
     def moves_per_second(self) -> float | None:
-        """Moves per second; None if all games were played by earlier runs."""
+        """Moves per second; None if earlier runs played all games."""
         return self.moves / self.seconds if self.moves else None
 
     def to_json(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Evaluation:
         return self.adjusted_by(luck_in(folder, values, progress))
 
     def adjusted_by(self, luck: Luck) -> "Evaluation":
-        """Return this evaluation with the average adjusted for luck; unchanged if it has too few games."""
+        """Return this evaluation with an average adjusted for luck; unchanged if games are missing or few."""
         if self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
             return self
         adjusted = AdjustedAverage.of(

@@ -74,7 +74,7 @@ class Conditions:
 
         Raises:
             msgspec.ValidationError: the content is not the conditions of games.
-            EvaluationError: its slice does not exist.
+            EvaluationError: the content names a slice that does not exist.
         """
         return msgspec.convert(content, cls)
 
@@ -158,9 +158,9 @@ class ResultFolder:
 
         Raises:
             FolderInUse: another program has opened the folder.
-            OtherEvaluation: its games were played under other conditions.
-            EvaluationError: the folder cannot be written, contains other files than those of an evaluation,
-                or contains replays without conditions.
+            OtherEvaluation: the folder contains games of other conditions, or perhaps of another player.
+            EvaluationError: the folder cannot be written, contains files but no evaluation, or contains
+                replays without conditions.
             ReplayError: a replay file is damaged, or contains a game twice or a game of another seed.
         """
         check_writable(self.path)
@@ -311,8 +311,8 @@ class KeptGames:
         self.unfinished = [episode for episode in unfinished if episode.game not in finished]
         """The games that the last run left unfinished."""
         self.planned = planned
-        """The conditions with the number of planned games. If the folder contains a finished evaluation of
-        more games than requested, it is the number of that evaluation."""
+        """The conditions with the number of planned games: the requested number, or a larger one if the
+        folder contains a finished evaluation of more games."""
         self._order = order
         self._writer = writer
         self._folder = folder
@@ -344,7 +344,7 @@ class KeptGames:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def save_unfinished(self, episodes: Sequence[Episode]) -> None:
-        """Save unfinished games for the next run, in place of those saved by earlier runs.
+        """Save unfinished games for the next run, and drop the unfinished games that earlier runs saved.
 
         Raises:
             OSError: the games cannot be written.
@@ -403,7 +403,7 @@ def existing(path: Path) -> Path:
 
 
 def replays_of(path: Path) -> Path:
-    """Return the path of a replay file: the path itself, or the file in a result folder.
+    """Return the path of a replay file: `path` itself or, for a result folder, the file in it.
 
     Raises:
         EvaluationError: the path does not exist.
@@ -412,7 +412,7 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Return the conditions that differ as text, such as "seed 1, not 0"; digests are shortened."""
+    """Return in words how the conditions differ, such as "seed 1, not 0"; digests are shortened."""
 
     def format_value(name: str, value: Any) -> str:
         if value is None:

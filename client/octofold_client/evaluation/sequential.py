@@ -27,7 +27,7 @@ from octofold_client.evaluation.luck import Luck, variances
 ERROR_RATE = 0.05
 """Maximum probability of a wrong answer."""
 CAP = 4
-"""The cap of scores, as a multiple of the largest average of the players' first games."""
+"""The cap of scores, as a multiple of the best player's average score in its first games."""
 FIRST_LOOK = 20
 """Number of games at the first look."""
 _FEWEST_NEW_GAMES = 50
@@ -101,9 +101,9 @@ class Record:
         """Return the stakes per point of gain for the games `[..., N]` that follow this record.
 
         The stake of a game depends only on earlier games. It maximizes the growth of the wealth if the gain
-        has the mean and the variance of those games (the approximate GRAPA bet of Waudby-Smith and Ramdas).
-        The observed mean difference is first reduced by one standard error, so that the stakes of equal
-        players do not follow noise.
+        has the mean and the variance of the earlier gains (the approximate GRAPA bet of Waudby-Smith and
+        Ramdas). The observed mean difference is first reduced by one standard error, so that the stakes of
+        equal players do not follow noise.
 
         Args:
             first: the scores of the first player.
@@ -165,7 +165,7 @@ def cap_of(players: Sequence[ArrayLike]) -> int:
 
 @dataclass(frozen=True)
 class Bets:
-    """The scores of two players on which bets are made, in the order of the games' indices."""
+    """Two players' scores on which bets are made, in the order of the games' indices."""
 
     first: NDArray[np.float64]
     """`[N]`: the first player's scores, up to the cap, and luck-adjusted if luck is given. Element `i` of
@@ -181,7 +181,7 @@ class Bets:
     before: tuple[Record, ...]
     """For each part of the games (`_parts`), the sums over all games before it."""
     worth: float | None = None
-    """As `AdjustedAverage.worth`, for the paired differences; None without luck adjustment."""
+    """Like `AdjustedAverage.worth`, but for the paired differences; None without luck adjustment."""
 
     @classmethod
     def of(
@@ -206,7 +206,7 @@ class Bets:
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
-            None if no game is left to bet on, or if no score of the first player counts.
+            The bets; None if no game is left to bet on, or if no score of the first player counts.
         """
         scores = np.array([first, second], np.float64)
         most = np.array([[greatest_score(exponent)] for exponent in exponents], np.float64)
@@ -314,7 +314,7 @@ class Bets:
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the learning gambler's stakes on a higher and a lower score of the second player: `[N]`.
+        """Return the learning gambler's stakes `[N]` on a higher and on a lower score of the second player.
 
         For `margins`, see `ratio_limits`.
         """
@@ -334,7 +334,8 @@ class Bets:
 def _parts(begun: int, end: int) -> list[int]:
     """Divide the games into parts, and return the edges of the parts.
 
-    Each part has its own luck coefficients. It doubles the number of games; the last part may be shorter.
+    Each part has its own luck coefficients, and as many games as there are before it. The first part may have
+    more games, and the last part fewer.
     """
     edges = [begun]
     while edges[-1] < end:

@@ -40,7 +40,7 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
 class Servers:
     """Connections to one or more servers; a context manager.
 
-    If only some servers answer, messages on standard error name those that do not. Another message names each
+    If only some servers answer, messages on standard error name the other servers. Another message names each
     player that a server has to load.
 
     Args:
@@ -100,7 +100,7 @@ class Servers:
         self._stack.close()
 
     def _ask(self, clients: Sequence[Client]) -> list[tuple[str, OctofoldError]]:
-        """Ask all servers for their models. Return the target and the error of each that does not answer."""
+        """Ask all servers for their models; return target and error of each server that does not answer."""
         missing = []
         for client in clients:
             try:
@@ -137,7 +137,7 @@ class Servers:
         """Return the version that all servers use for `name` and `version`; empty values select the defaults.
 
         Raises:
-            UnknownModel: a server does not have the version, or it is not ready.
+            UnknownModel: a server does not have the version, or the version is not ready.
             Unavailable: a server fails to load the player.
             EvaluationError: two servers have different model files.
         """

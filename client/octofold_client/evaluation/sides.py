@@ -28,7 +28,7 @@ class Side:
     completeness: Completeness
     """Whether all games are finished. Only complete sides are compared."""
     largest_exponent: int = LARGEST_EXPONENT
-    """A game ends when it exceeds this exponent."""
+    """A game ends when a tile exceeds this exponent."""
     luck: Luck | None = None
     """The luck of these games; None without luck adjustment."""
 
@@ -70,8 +70,8 @@ def read_side(path: Path) -> Side:
 def with_common_games(sides: Sequence[Side]) -> list[Side]:
     """Return the sides with only the games that all finished sides have, in the order of the indices.
 
-    A side with missing games is returned unchanged and does not count. It cannot be compared by its finished
-    games: short games finish first, so their average is too low.
+    A side with missing games is returned unchanged, and its games do not count. It cannot be compared by its
+    finished games: short games finish first, so their average is too low.
 
     Raises:
         EvaluationError: the seeds differ, or the finished sides have no games in common.

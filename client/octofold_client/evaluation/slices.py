@@ -45,7 +45,7 @@ class Slice:
 
 
 def slice_numbers(text: str) -> tuple[int, int]:
-    """Return the numbers K and N of a slice K/N.
+    """Return the numbers K and N of the text K/N.
 
     Raises:
         ValueError: the text is not a slice.

@@ -49,7 +49,7 @@ class Form:
             )
         if name not in FORMS:
             raise WrongValue(
-                f"the form must be one of {', '.join(FORMS)}, or have boards as in packed:16, got {text}"
+                f"the form must be {', '.join(FORMS)}, or one with boards such as packed:16, got {text}"
             )
         number = whole_number(boards) if colon else 1
         if number is None or not 1 <= number <= MOST_BOARDS:

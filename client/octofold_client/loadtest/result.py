@@ -236,7 +236,7 @@ def percentile_name(percentile: float) -> str:
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Return the average and the percentiles by name, including that of `limit`; None without answers."""
+    """Return the average and the percentiles (`limit`'s, too) by name; all are None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
@@ -246,7 +246,7 @@ def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None
 
 
 def _outside_ms(counts: Counts, server: ServerTimes | None) -> float | None:
-    """Return the average latency outside the server: in the network, in gRPC, and before late sends.
+    """Return the average latency outside the server: network, gRPC, and the delay of calls sent late.
 
     Return None if the server does not report its times, or if the difference is negative. It can be negative
     with few calls, because client and server may count a call at the edge of a window in different windows.

@@ -20,7 +20,7 @@ FARTHEST = 1024
 
 @dataclass(frozen=True)
 class LoadTestRun:
-    """One run of a load test. Each step is added to `test`, even after an error or Ctrl-C.
+    """One run of a load test. Each step is added to `test`, even if an error or Ctrl-C ends it.
 
     `test` is written into `folder` after every complete step.
     """

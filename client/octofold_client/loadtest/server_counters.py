@@ -64,7 +64,7 @@ class ServerStatistics(ExitStack):
     """Reads the counters of one model version, summed over the servers of a target; a context manager.
 
     Each address has its own connection. If an address is a DNS name of several servers, `read` returns None,
-    because they cannot be read one by one.
+    because these servers cannot be asked one by one.
     """
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:

@@ -1,4 +1,4 @@
-"""The processes that generate a load together: starting and stopping them, and adding up their counts.
+"""Starts and stops the processes that generate a load together, and adds up their counts.
 
 Each process has its own connection. It sends its counts through a pipe, ends when the pipe closes, and leaves
 Ctrl-C to the process that started it.

@@ -108,7 +108,7 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     """Return the sources of the moves.
 
     Raises:
-        EvaluationError: the player differs from that of the evaluation.
+        EvaluationError: the task has another player than the evaluation.
         OctofoldError: the server does not answer.
     """
     player, servers = work.player, None
@@ -134,7 +134,7 @@ BACKOFF_SECONDS = 5.0
 MOST_FAILURES = 8
 """The evaluation ends after this number of failures without a move in between."""
 SAME_FAILURE_SECONDS = 2.0
-"""Failures within this time count as one, such as those of all tasks of a dead node."""
+"""Failures within this time count as one, such as the failures of all tasks of a dead node."""
 STALL_SECONDS = 15.0
 """If no game has moved for this time, a remark reports how much of the cluster is free."""
 
@@ -166,7 +166,7 @@ class RayCluster:
             seed: seed of the games.
             games: indices of new games, and unfinished games to continue.
             parallel: maximum number of games of a task.
-            largest_exponent: a game ends when it exceeds this exponent.
+            largest_exponent: a game ends when a tile exceeds this exponent.
             remark: called with a message for people.
             check: called at least every 0.2 s; an exception from it ends the games.
             on_unfinished: called at the end, even after an error, with games that have begun and not ended.

@@ -117,7 +117,7 @@ class Calls:
         timeout_seconds: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> "Calls":
-        """Return a copy with another model, version, timeout or retry policy; None keeps that of this object.
+        """Return a copy with another model, version, timeout or retry policy; None changes nothing.
 
         `model` may include a version, such as "swift:1". Without a version, it means the newest version.
         """
@@ -206,7 +206,7 @@ class Calls:
             return None
 
     def wait_until_ready(self, timeout_seconds: float) -> Conversation[None]:
-        """Ask for the server's health until it reports SERVING.
+        """Ask for the server's health until the server reports SERVING.
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
@@ -333,7 +333,7 @@ def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int
 
 
 def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
-    """Parse the response for `n` boards. A network's has probabilities if `with_probabilities` is True."""
+    """Parse the response for `n` boards, with the probabilities of a network if `with_probabilities`."""
     probabilities = values = depth = positions = value = None
     try:
         moves = messages.MOVES.read(response.moves, n)

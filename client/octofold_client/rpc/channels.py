@@ -101,7 +101,8 @@ def methods_of(channel: Any) -> dict[str, Any]:
 def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]:
     """Return the numbers of the ready addresses.
 
-    If none is ready, return those that may become ready; if all have failed, all numbers.
+    If none is ready, return the numbers of those that may become ready. If all have failed, return all
+    numbers.
     """
     ready = [number for number, state in enumerate(states) if state is _READY]
     hopeful = [number for number, state in enumerate(states) if state not in _FAILED]
@@ -109,7 +110,7 @@ def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]
 
 
 class ReadyServers:
-    """Chooses the server of each call: the addresses of `_servers_to_use`, in turn.
+    """Chooses the server of each call, in turn from the addresses of `_servers_to_use`.
 
     Args:
         addresses: the addresses, for the log.

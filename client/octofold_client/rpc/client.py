@@ -158,10 +158,11 @@ class Client:
     ) -> NextMove:
         """Return the move for one board of exponents, `[16]` or `[4, 4]`.
 
-        `model` and `version` replace those of the client for this call. A `model` without a `version` means
-        its newest version. A player searches for `search_seconds`, above 0 and at most 60; by default, it
-        searches to the depth of its options. Networks ignore `search_seconds`. `with_value` also requests the
-        value of the board from a network with a value head, which takes more time.
+        `model` and `version` replace the client's model and version for this call. A `model` without a
+        `version` means the newest version of the model. A player searches for `search_seconds`, above 0 and
+        at most 60; by default, it searches to the depth of its options. Networks ignore `search_seconds`.
+        `with_value` also requests the value of the board from a network with a value head, which takes more
+        time.
 
         Raises:
             BoardError: the board is invalid.

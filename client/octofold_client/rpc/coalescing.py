@@ -1,7 +1,7 @@
 """Sends single boards of several callers in one call.
 
-While nothing is in flight, a board is sent at once. Otherwise, boards gather until their number reaches that
-of the boards in flight, and are then sent together. A lone caller never waits, and no timer is needed. With
+While nothing is in flight, a board is sent at once. Otherwise, boards gather until they are as many as the
+boards in flight, and are then sent together. A lone caller never waits, and no timer is needed. With
 many callers, the server answers one half of their boards while the other half gathers; each of several
 servers has two such groups. Each caller gets its own answer or error, and a caller that stops waiting does
 not affect the others.
@@ -140,7 +140,7 @@ class Coalescer:
     Args:
         calls: makes the requests.
         start: starts a call and returns it; it may raise an error.
-        servers: number of servers to which `start` spreads the calls.
+        servers: number of servers over which `start` spreads the calls.
         with_value: whether to request the values of the boards as well.
     """
 

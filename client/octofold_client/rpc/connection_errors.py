@@ -46,7 +46,7 @@ def explain_tls(target: str, authorities: bytes | None) -> str | None:
 
     Args:
         target: address of the server, HOST:PORT.
-        authorities: CA certificates to trust (PEM); None for those that the system trusts.
+        authorities: CA certificates to trust (PEM); None for the system's CA certificates.
     """
     try:
         context = ssl.create_default_context(

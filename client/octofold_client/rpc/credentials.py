@@ -35,7 +35,7 @@ class Credentials:
 
     tls: bool = False
     authorities: bytes | None = field(default=None, repr=False)
-    """CA certificates to trust (PEM); None for those that the system trusts."""
+    """CA certificates to trust (PEM); None for the system's CA certificates."""
     certificate: bytes | None = field(default=None, repr=False)
     """This client's certificate and its chain (PEM)."""
     key: bytes | None = field(default=None, repr=False)

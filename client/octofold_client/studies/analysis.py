@@ -42,7 +42,7 @@ class Ending:
     score: int
     largest_tile: int
     quarter: int
-    """Index into `QUARTERS`: the sum of all tiles but the largest, as a share of the largest tile."""
+    """Index of the range in `QUARTERS` with the sum of all other tiles, as a share of the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":

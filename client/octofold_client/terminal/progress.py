@@ -155,7 +155,7 @@ class NotebookDisplay(Display):
     _latest: Callable[[], Status] | None = None
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Show the status if `interval_seconds` have passed, and keep it to be shown at the end."""
+        """Show the status as `Display` does, and keep it to show it again when the block ends."""
         self._latest = status
         super().offer(status)
 

@@ -48,7 +48,7 @@ def test_luck_is_removed_with_the_named_values(folder: Path) -> None:
     assert report(folder, "--luck", "none").returncode == 0
     assert result_of(folder) == result | {"without_luck": None}
     assert failure("report", folder, "--luck", "expectimax", code=2) == (
-        "--luck requires a judge whose values are in points; those of expectimax are in heuristic points"
+        "--luck requires a judge whose values are in points; expectimax has values in heuristic points"
     )
 
 

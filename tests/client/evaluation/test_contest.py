@@ -85,7 +85,7 @@ def test_a_league_that_is_valid_at_any_look_has_one_cap_and_also_plain_differenc
         plain = pair.difference if better == pair.second.name else -pair.difference
         assert cells[2:4] == [f"{plain:+,.0f}", f"{capped:+,.0f}"]
         assert (
-            f"The intervals count scores up to a cap of {pair.bets.cap:,}, 4 times the largest average "
+            f"For the intervals, scores count up to a cap of {pair.bets.cap:,}, 4 times the largest average "
             in report
         )
         assert pair.bets.above_cap is not None

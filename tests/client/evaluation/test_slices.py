@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_a_finished_result_is_refused_by_name(
     refused([a, b, c], f"{b} is not finished: it has no result; run its command again", to)
     shutil.copy(a / "games.replay", b / "games.replay")
     shutil.copy(a / "result.json", b / "result.json")
-    refused([a, b, c], f"{b} contains game 0, which is not one of slice 2/3 of 14 games", to)
+    refused([a, b, c], f"{b} contains game 0, which is not in slice 2/3 of 14 games", to)
 
 
 def test_a_folder_that_is_not_empty_keeps_its_files(slices: list[Path], single: Path, tmp_path: Path) -> None:

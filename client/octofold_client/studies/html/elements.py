@@ -15,7 +15,7 @@ def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> 
     """Make an element. `tag` may include classes, such as "div.wide".
 
     An attribute that is None or False is left out; True makes an empty attribute. In the names of attributes,
-    an underscore at the end is dropped, and others become hyphens.
+    an underscore at the end is dropped, and other underscores become hyphens.
     """
     name, *classes = tag.split(".")
     element = ET.Element(name)

@@ -99,8 +99,8 @@ CAPTIONS = {
     "comparison": (
         "Averages and differences",
         "Points are averages of players and, below, differences between the better and the other player of "
-        "each pair. Lines are 95% intervals; those of the differences are simultaneously valid. If the "
-        "interval of a difference contains 0, either player may be the better one.",
+        "each pair. Lines are 95% intervals. The intervals of the differences are simultaneously valid. If "
+        "the interval of a difference contains 0, either player may be the better one.",
     ),
     "score-distribution": (
         "Distribution of scores",

@@ -20,11 +20,11 @@ from octofold_client.studies.analysis import Analysis, read_analysis
 MOST_RESULTS = 8
 """Maximum number of results in one report. There is a color for each."""
 GAMES_EACH = 3
-"""Number of best games in a report, and number of worst games."""
+"""Number of best games, and number of worst games, that a report shows of each result."""
 LUCKY_GAMES = 2
-"""Number of luckiest games in a report, and number of unluckiest games."""
+"""Number of luckiest games, and number of unluckiest games, that a report shows of each result."""
 COSTLY_MOVES = 5
-"""Number of costly moves in a report. Their games are included."""
+"""Number of costly moves that a report shows of each result, with their games."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class EvaluationPart:
     """Everything that a report shows of an evaluation."""
 
     name: str
-    """The player's name, or the folder's name if two players have the same name."""
+    """The player's name, or the folder's path if a part before this one has the same name."""
     evaluation: Evaluation
     folder: Path
     games: dict[str, list[Episode]]
