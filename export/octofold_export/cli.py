@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
-    """Read and check the flags. Return them, and the fields of a network's description that they give.
+    """Read and check the flags. Return the flags, and the fields of a network's description that they give.
 
     Raises:
         SystemExit: the flags are wrong; the code is 2, after one line on standard error.

@@ -185,7 +185,8 @@ class Flags:
         "changing them",
     )
     rule: Rule | None = option(
-        None, "decision rule over the views (default: vote for a policy, mean for values)"
+        None,
+        "decision rule over the views (default: vote if the network is a policy, mean if it gives values)",
     )
     symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
         None,

@@ -88,7 +88,7 @@ def error_of(status: Status) -> OctofoldError:
     """Return the domain error of a status other than OK: the inverse of `status_of`.
 
     RESOURCE_EXHAUSTED without RetryInfo and INTERNAL without RequestInfo become `UnexpectedStatus`, because
-    the service never sends them. For example, the gRPC library sends RESOURCE_EXHAUSTED for a message over
+    the service sends neither. For example, the gRPC library sends RESOURCE_EXHAUSTED for a message over
     the size limit.
     """
     if status.code == CODES[QueueFull].value[0]:

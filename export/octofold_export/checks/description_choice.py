@@ -29,19 +29,19 @@ from octofold_export.errors import NeedsFlags
 
 LONGEST_GAME = 400
 """Maximum number of moves of a game. In this many moves, a network that reads boards correctly scores several
-times as much as one that does not."""
+times as much as a network that does not."""
 _ROUNDS = (4, 12, 48, 192, 768)
 """Number of games that each remaining candidate plays in each round."""
 _MOST_MOVES = 2_000_000
-"""Maximum number of moves in the games of all candidates together. A small network needs some seconds for
-them. If too few moves are left for all candidates, the best ones play first."""
+"""Maximum number of moves in the games of all candidates together. A small network needs some seconds
+for these moves. If too few moves are left for all candidates, the best ones play first."""
 _MOST_PRODUCTS = 2.5e11
 """Maximum product of the number of moves and the number of weights. It limits large networks to fewer moves,
 but not to fewer than `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
-"""Minimum number of games of a candidate in a round. After such a round, play stops if no candidate scores
-more than a fixed order of moves."""
+"""Minimum number of games per candidate in a round after which play stops if no candidate scores more than a
+fixed order of moves."""
 _CLEAR_LEAD = 3.0
 """Lead in score at which the best candidate excludes another candidate, in standard errors."""
 _REFUTING_RATIO = 1.4
@@ -306,7 +306,7 @@ class _Games:
         self._moves_made = 0
 
     def affordable_players(self, games: int, most_moves: int) -> int:
-        """Estimate how many players can play `games` more games each.
+        """Return an estimate of how many players can play `games` more games each.
 
         The limit is `most_moves` moves for all players together, including the moves made so far.
         """

@@ -22,10 +22,10 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
 
 _TIE_OF_SPREAD = 2.0**-16
-"""The part of a tie that depends on the deviation between moves, as a share of this deviation."""
+"""The part of `Spread.tie` that depends on the deviation between moves, as a share of this deviation."""
 _TIE_OF_SIZE = 2.0**-20
-"""The part of a tie that depends on the size of the values, as a share of this size: a few rounding errors of
-float32."""
+"""The part of `Spread.tie` that depends on the size of the values, as a share of this size: a few rounding
+errors of float32."""
 _DIGITS = 3
 """Number of significant digits to which temperature and tie are rounded."""
 _REDUCED_MARGIN = 0.1

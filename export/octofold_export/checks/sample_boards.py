@@ -24,8 +24,8 @@ Report = Callable[[str], None]
 """A function that receives progress messages, one line each."""
 
 _CALIBRATION_BOARDS = 4_096
-"""Maximum number of calibration boards for int8, which exceeds the number of inputs of a wide layer. At most
-a third of the recorded boards are calibration boards."""
+"""Maximum number of calibration boards for int8. It exceeds the number of inputs of a wide layer. At most a
+third of the recorded boards are calibration boards."""
 _MEASURED_BOARDS = 10_240
 """Number of boards on which the graphs are compared."""
 _LARGE_DIVISOR = 5
@@ -159,7 +159,7 @@ def calibration_views(
 ) -> NDArray[np.uint8]:
     """Return the positions `[M, 16]` by which int8 is calibrated: a random view of each calibration board.
 
-    For an afterstate network, they are random views of afterstates.
+    For an afterstate network, the positions are random views of afterstates.
     """
     random = np.random.default_rng(1)
     evaluated = boards

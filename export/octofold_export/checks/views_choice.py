@@ -103,7 +103,7 @@ def choose_views(
 def play_match(
     players: Mapping[ViewSetting, Mover], games: range, largest_exponent: int, is_late: Callable[[], bool]
 ) -> tuple[dict[ViewSetting, Scores], int | None]:
-    """Play the same games with several players, move by move, until they end or `is_late` returns true.
+    """Play the same games with several players, move by move, until all end or `is_late` returns true.
 
     Returns:
         The scores, and the number of moves made when `is_late` stopped the games, or None if all games ended.

@@ -1,6 +1,6 @@
 """Finds the candidate descriptions of a network, from the inputs that it accepts and from its outputs.
 
-If several remain, games choose among them (`checks.description_choice`), or the network's author does.
+If several candidates remain, games choose one (`checks.description_choice`), or the network's author does.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 def _described(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_allowed: bool
 ) -> Description | None:
-    """Return the complete description for an encoding; None if the network refuses large tiles in it."""
+    """Return the complete description for an encoding. If it fails, return None, or raise if `is_allowed`."""
     given = hints.largest_exponent
     try:
         largest = largest_accepted_exponent(reads, network) if given is None else given

@@ -37,7 +37,7 @@ def fold(
 ) -> onnx.ModelProto:
     """Make the graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
-    The outputs are those of `octofold_game.contract.graph`. `with_views` adds the output `views`.
+    `octofold_game.contract.graph` defines the outputs. `with_views` adds the output `views`.
     `value_scale` adds the output `value` of a network with a value head, multiplied by `value_scale`.
     `symmetries` is the number of views, a key of `VIEWS`.
     """

@@ -33,8 +33,8 @@ _LEFT = 3
 class Spread(NamedTuple):
     """The typical difference between the scores that a network gives the moves of a board.
 
-    It differs between networks by orders of magnitude: some give game points, others points divided by
-    thousands.
+    It differs between networks by orders of magnitude: some networks give game points, and some give points
+    divided by thousands.
     """
 
     temperature: float

@@ -113,7 +113,7 @@ class FloatLayer:
 
 
 def float32_network(network: FoldableNetwork) -> FoldedNetwork:
-    """Return `network` in float32."""
+    """Return the evaluator of `network` in float32."""
     return FoldedNetwork(
         encoder=network.encoding,
         layers=(
@@ -136,7 +136,7 @@ class _CastEncoder:
 
 
 def float16_network(network: FoldableNetwork) -> FoldedNetwork:
-    """Return `network` in float16, except for the output layer, which computes in float32."""
+    """Return the evaluator of `network` in float16, with an output layer in float32."""
     return FoldedNetwork(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(

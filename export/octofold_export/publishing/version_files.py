@@ -71,7 +71,7 @@ def version_files(
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
 ) -> dict[str, Content]:
-    """Make the contents of a version's files, by name.
+    """Return the contents of a version's files, keyed by file name.
 
     Args:
         card: the card without its files.

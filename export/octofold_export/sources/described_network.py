@@ -64,7 +64,7 @@ Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]
 
 
 def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
-    """Complete a description without games, as a `Describe` function.
+    """Complete the user's hints without games. This is a `Describe` function.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one possible description.

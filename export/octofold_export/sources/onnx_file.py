@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 
 
 class OnnxNetwork:
-    """An ONNX model as a `described_network.TrainedNetwork`: onnxruntime runs the unchanged model."""
+    """A `described_network.TrainedNetwork` that runs an unchanged ONNX model with onnxruntime."""
 
     def __init__(self, model: onnx.ModelProto, name: str) -> None:
         """Check the model.

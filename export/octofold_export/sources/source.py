@@ -66,5 +66,5 @@ class Source:
 
     @property
     def rule(self) -> Rule:
-        """The default decision rule: a vote for a policy, the mean for values."""
+        """The default decision rule: `vote` if the network is a policy, `mean` if it gives values."""
         return "vote" if self.description.answers.kind.startswith("policy") else "mean"

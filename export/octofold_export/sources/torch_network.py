@@ -42,7 +42,7 @@ _WITHOUT_KERNELS = (torch.bfloat16, torch.float16)
 
 
 class TorchNetwork:
-    """A module or a TorchScript program as a `described_network.TrainedNetwork`."""
+    """A `described_network.TrainedNetwork` that runs a module or a TorchScript program."""
 
     shape: Sequence[int | None] | None = None
     type: ElementType | None = None

@@ -49,7 +49,7 @@ def from_module(
     """Make a source from the module that the callable `place` returns, with the set `state` of `weights`.
 
     With an `encoder`, the network reads exponents, and this function of the user makes the module's input
-    from them. `report` gets a line about the weights that are used.
+    from the exponents. `report` gets a line about the weights that are used.
 
     Raises:
         ExportError: the module, the weights or the encoder cannot be used.

@@ -51,7 +51,7 @@ class PolicyProgress(RunProgress):
     """The progress of a run in which a policy network learns moves."""
 
     accuracy: float
-    """Share of moves that agree with the player's."""
+    """Share of moves in which the network agrees with the player."""
 
     def details(self) -> str:
         """Return the loss and the share of moves that agree with the player."""
@@ -166,12 +166,14 @@ class Imitation(TrainingRun[ImitationProgress]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `TrainingRun.restore`."""
+        remedy = "give the run's data with --moves, or name another --state"
         if state["moves"] != len(self._moves):
             raise TrainingError(
-                f"the run learned from {state['moves']:,} moves, but the data now has {len(self._moves):,}"
+                f"the run learned from {state['moves']:,} moves, but the data has {len(self._moves):,}; "
+                f"{remedy}"
             )
         if state["moves_sha256"] != self._moves.sha256:
-            raise TrainingError("the run learned from other moves than those in the data")
+            raise TrainingError(f"the run learned from moves that are not in the data; {remedy}")
         left = len(self._moves) - self.positions % len(self._moves)
         _require_batches(self.network, left, self.options.batch_size)
         super().restore(state)

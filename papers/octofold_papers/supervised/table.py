@@ -115,7 +115,7 @@ class Table:
             )
 
     def run(self, minutes: float = math.inf) -> None:
-        """Train and play until all results of the options exist.
+        """Train and play until all results that the options ask for exist.
 
         Raises:
             OutOfTime: `minutes` have passed. Another call continues.

@@ -405,6 +405,6 @@ class GameReplayBuffer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state`. If it has too many games, keep the latest."""
+        """Continue from an earlier `state`. If it has too many games for the buffer, keep the latest."""
         parts = (state[name].split(state["lengths"]) for name in ("boards", "shares"))
         self._games.extend(zip(*parts, strict=True))

@@ -31,8 +31,8 @@ _ROWS = 4  # batches are padded to a multiple of this size, since smaller matrix
 class LazyZeroPlayer(ValuePlayer):
     """A player that makes the move with the most rollouts. `lazyzero.LazyZero` trains its network.
 
-    The defaults are those of the author's evaluation (Marshall, turbozero, commit c86ea47,
-    example_configs/2048_gpu.yaml), which breaks ties between moves at random.
+    The defaults are the settings of the author's evaluation (Marshall, turbozero, commit c86ea47,
+    example_configs/2048_gpu.yaml). That evaluation breaks ties between moves at random; this player does not.
     """
 
     kind: ClassVar[str] = "lazyzero"
