@@ -172,7 +172,7 @@ def _run(flags: Flags, hints: Hints) -> Path:
 
 
 def _source(flags: Flags, hints: Hints) -> Source:
-    """Load the network that the flags name."""
+    """Load and return the network that the flags name."""
     if flags.checkpoint is not None:
         from octofold_export.sources.octofold_checkpoint import from_checkpoint
 
@@ -213,7 +213,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
 
 def _with_hints_of_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
-    """Add the hints in the file of --description or, without this flag, in the TOML file beside `file`."""
+    """Return `hints`, and the hints in the file of --description or else in the TOML file beside `file`."""
     if flags.description is not None:
         return merged(hints, read_hints(flags.description))
     if file is None or not file.name:

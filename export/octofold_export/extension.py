@@ -105,7 +105,7 @@ def _spread_of(card: Card) -> Spread | None:
 
 
 def _load_published_graph(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
-    """Load a graph of the version after checking that its files match the card."""
+    """Return a graph of the version after checking that the graph's files match the card."""
     listed = card.precisions[precision]
     for file in (listed, *listed.tensors.values()):
         check_file(folder, file)

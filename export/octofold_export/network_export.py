@@ -86,7 +86,7 @@ class ExportPlan:
     """The scores of the other settings in the games that chose the views; None if no games were played."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
-        """Fold `evaluator`, the network in one precision, into a graph."""
+        """Return the folded graph of `evaluator`, which is the network in one precision."""
         answers = self.source.description.answers
         return fold(
             self._head(evaluator),
@@ -99,7 +99,7 @@ class ExportPlan:
     def moves_graph(
         self, evaluator: GraphEvaluator, full: onnx.ModelProto, boards: NDArray[np.uint8]
     ) -> onnx.ModelProto | None:
-        """Make the graph for moves alone; None if it saves little, or plays other moves than `full`."""
+        """Return the graph for moves alone; None if it saves little, or plays other moves than `full`."""
         if self.source.tensors:
             return None
         moves_only = moves_graph(self._head(evaluator), self.rule, self.symmetries, full)
@@ -219,7 +219,7 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
 
 
 def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
-    """Publish the graphs. If another export has published the same version meanwhile, use the next number."""
+    """Publish the graphs and return the folder. If the version exists by then, use the next number."""
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
     while True:
@@ -375,7 +375,7 @@ def add_reduced_precision(
 def agreement_with(
     player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: RecordedBoards
 ) -> Agreement:
-    """Measure how often a reduced precision plays the same move as float32.
+    """Return how often a reduced precision plays the same move as float32.
 
     Raises:
         GateError: the share is too low, or an answer is not finite.

@@ -256,7 +256,7 @@ def _evidence(outcome: _Outcome, chosen: Candidate, problem: str | None) -> Evid
 
 
 def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _Outcome:
-    """Play rounds of games until one candidate is left, all rounds are played, or too few moves are left."""
+    """Play all rounds of games, or until one candidate or too few moves are left. Return the outcome."""
     fixed_order = _Player(None)
     players = [*map(_Player, candidates), fixed_order]
     games = _Games(network, max(candidate.description.largest_exponent for candidate in candidates))

@@ -83,7 +83,7 @@ class FoldedGraph:
         return VIEWS.name in self._names
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
-        """Compute the outputs for boards `[N, 16]`, `batch` boards at a time.
+        """Return the outputs for boards `[N, 16]`, computed `batch` boards at a time.
 
         Raises:
             ExportError: onnxruntime fails, for example because of the network's body.
@@ -91,7 +91,7 @@ class FoldedGraph:
         return Outputs(**self._answers(boards, batch))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal.
+        """Return moves `[N]` for boards `[N, 16]`; -1 where no move is legal.
 
         Raises:
             ExportError: onnxruntime fails, for example because of the network's body.

@@ -126,7 +126,7 @@ def reference_answers(
     symmetries: int,
     evaluate_value: Evaluate | None = None,
 ) -> Reference:
-    """Compute the expected answers of `head` for boards `[N, 16]`.
+    """Return the expected answers of `head` for boards `[N, 16]`.
 
     `evaluate_value` computes the values of a value head; it is None if the network has no value head.
     """
@@ -208,7 +208,7 @@ def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
 
 
 def measured_spread(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8]) -> Spread:
-    """Measure the spread of a network's scores on `boards` `[M, 16]`, with one view.
+    """Return the spread of a network's scores, measured on `boards` `[M, 16]` with one view.
 
     For values, the temperature is the median over the boards of the standard deviation between legal moves.
     The tie is a small share of this deviation, plus a few rounding errors of the network's numbers.

@@ -85,7 +85,7 @@ def record_boards(
     seed: int,
     report: Report,
 ) -> NDArray[np.uint8]:
-    """Record different boards `[count, 16]` from complete games of `player`.
+    """Return different boards `[count, 16]` from complete games of `player`.
 
     The player plays rounds of games until they contain enough different boards. Then `count` boards are drawn
     at random, so that each stage of the game has its true share. If further games add hardly any new boards,
@@ -129,7 +129,7 @@ def record_boards(
 
 
 def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
-    """Read boards `[M, 16] uint8` with legal moves from an .npy file, in random order.
+    """Return the boards `[M, 16] uint8` with legal moves in an .npy file, in random order.
 
     Raises:
         ExportError: the file is missing or contains another array, a board has an exponent above

@@ -89,7 +89,7 @@ class Candidates:
 
 
 def find_candidates(hints: Hints, network: Network) -> Candidates:
-    """Find all candidate descriptions of `network`.
+    """Return all candidate descriptions of `network`.
 
     The candidates that fit `hints` come first, beginning with the most usual one. Four numbers of an unknown
     kind count as logits; as action values, they would lead to the same moves.
@@ -235,7 +235,7 @@ def choose_usual(candidates: Sequence[Candidate]) -> tuple[Candidate, Sequence[s
 
 
 def complete_without_games(hints: Hints, network: Network) -> Description:
-    """Complete the description of `network` without games.
+    """Return the complete description of `network` without playing games.
 
     The order of the actions is up, right, down, left unless the hints give another one.
 

@@ -48,7 +48,7 @@ def flag_values(description: Description) -> dict[str, str | None]:
 
 
 def _format_flags(flags: Mapping[str, str | None]) -> str:
-    """Format flags for a command line, leaving out flags with default values."""
+    """Return flags as text for a command line, without flags that have default values."""
     return " ".join(
         f"{name} {value}".rstrip()
         for name, value in flags.items()

@@ -70,7 +70,7 @@ class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def read_hints(file: Path) -> Hints:
-    """Read hints from a TOML file.
+    """Return the hints in a TOML file.
 
     Raises:
         ExportError: the file is missing, is not TOML or has unknown fields.
@@ -94,7 +94,7 @@ def hints_from_flags(flags: dict[str, Any]) -> Hints:
 
 
 def merged(first: Hints, second: Hints) -> Hints:
-    """Merge two sets of hints; a field that both give is taken from `first`."""
+    """Return two sets of hints merged; a field that both give is taken from `first`."""
     return Hints(
         reads=_merge(first.reads, second.reads),
         answers=_merge(first.answers, second.answers),

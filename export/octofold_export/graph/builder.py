@@ -146,7 +146,7 @@ class GraphBuilder:
     def model(
         self, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto], name: str
     ) -> onnx.ModelProto:
-        """Finish the model, and check it and its shapes against the ONNX specification.
+        """Return the finished model, checked with its shapes against the ONNX specification.
 
         Raises:
             ExportError: the model does not comply, for example because of the network's body.

@@ -207,7 +207,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 
 
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
-    """Return, for each line, the line after sliding, the reward, and whether it makes a tile above `largest`.
+    """Return, for each line, the slid line, the reward, and whether sliding makes a tile above `largest`.
 
     The index of a line is a number in base `largest + 1`, whose digits are the cells, lowest first.
     """

@@ -9,7 +9,7 @@ import onnxruntime
 def new_session(
     model: onnx.ModelProto, options: onnxruntime.SessionOptions | None = None
 ) -> onnxruntime.InferenceSession:
-    """Open a session of `model` on the CPU. Exceptions of onnxruntime reach the caller."""
+    """Return a session of `model` on the CPU. Exceptions of onnxruntime reach the caller."""
     options = options or onnxruntime.SessionOptions()
     options.log_severity_level = 4  # fatal only, because errors are raised as exceptions
 

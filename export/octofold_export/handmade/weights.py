@@ -53,7 +53,7 @@ def has_handmade_form(network: nn.Module) -> bool:
 
 
 def weights_of(network: nn.Module) -> FoldableNetwork:
-    """Extract the weights of `network`.
+    """Return the weights of `network`.
 
     Raises:
         ExportError: the class of the module is unknown, or a weight is not a finite number.

@@ -139,10 +139,10 @@ def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
 
 
 def float16_body(body: onnx.ModelProto) -> onnx.ModelProto:
-    """Convert weights and activations of `body` to float16; its input and output keep their types.
+    """Return `body` with weights and activations in float16; its input and output keep their types.
 
     Raises:
-        ExportError: onnxruntime cannot convert it.
+        ExportError: onnxruntime cannot convert `body`.
     """
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     try:

@@ -38,7 +38,7 @@ from octofold_export.precision.int8_layers import (
 )
 
 CLIP_QUANTILES = (1.0, 0.999999)
-"""Quantiles to try: the scale represents activations up to this quantile; 1 is the maximum."""
+"""Quantiles to try. The scale represents activations up to the quantile; 1 is the maximum."""
 
 LARGEST_WEIGHT = 127
 _CONVOLUTION_DIVISOR = 2
@@ -205,7 +205,7 @@ def _rows(inputs: Floats, region: Region) -> Floats:
 
 
 def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64]) -> Floats:
-    """Fit weights `[inputs, outputs]` to rounded inputs, so that the sums stay close to the exact sums.
+    """Return weights `[inputs, outputs]` fitted to rounded inputs, with sums close to the exact sums.
 
     `gram` is the mean of `rounded.T @ rounded`, and `change` the mean of `rounded.T @ (exact - rounded)`.
     """
@@ -214,7 +214,7 @@ def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64
 
 
 def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Round weights to integers `[inputs, outputs]` in steps of `scales` `[outputs]`.
+    """Return the weights as integers `[inputs, outputs]` in steps of `scales` `[outputs]`.
 
     The layer's sums change as little as possible for inputs with the Gram matrix `gram`.
     """
@@ -241,7 +241,7 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
-    """Pad the channels between the layers of `network` with zeros to a `multiple`.
+    """Return `network` with the channels between layers padded with zeros to a `multiple`.
 
     Processors multiply and copy padded channels faster. The results stay the same.
     """

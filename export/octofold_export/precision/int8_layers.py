@@ -124,7 +124,7 @@ class FirstLayer:
     windows: Sequence[Windows]
 
     def activations(self, views: NDArray[np.uint8]) -> Floats:
-        """Compute the features `[N, windows, features]` of boards `[N, 16]`, in float32."""
+        """Return the features `[N, windows, features]` of boards `[N, 16]`, in float32."""
         found = []
         for kind in self.windows:
             cells = views[:, kind.places]  # [N, windows, k]
@@ -181,7 +181,7 @@ class RoundedFirstLayer:
 
 
 def first_layer(network: FoldableNetwork) -> tuple[FirstLayer, tuple[Layer, ...]]:
-    """Split `network` into the part that fits a table, and the hidden layers after it."""
+    """Return the part of `network` that fits a table, and the hidden layers after it."""
     encoding = network.encoding
     if isinstance(encoding, PatternSums):
         return FirstLayer(encoding.exponents, [*map(_of_pattern, encoding.patterns)]), network.hidden

@@ -29,7 +29,7 @@ _NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
 
 
 def read_published(folder: Path) -> Card:
-    """Read the card of the version in `folder`.
+    """Return the card of the version in `folder`.
 
     Raises:
         ExportError: the card is missing or cannot be read.

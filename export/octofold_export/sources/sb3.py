@@ -33,7 +33,7 @@ class ActorCritic(nn.Module):
         self.value = _linear(tensors, "value_net")
 
     def forward(self, observations: Tensor) -> dict[str, Tensor]:
-        """Compute logits `[N, 4]` and values `[N, 1]` from observations `[N, ...]`."""
+        """Return logits `[N, 4]` and values `[N, 1]` for observations `[N, ...]`."""
         flat = observations.flatten(1).float()
         return {"policy": self.policy(self.policy_body(flat)), "value": self.value(self.value_body(flat))}
 
@@ -46,7 +46,7 @@ class Sb3QNetwork(nn.Module):
         self.layers = _layers(tensors, "q_net.q_net", activation, last=False)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Compute the values `[N, 4]` of the actions from observations `[N, ...]`."""
+        """Return the values `[N, 4]` of the actions for observations `[N, ...]`."""
         values: Tensor = self.layers(observations.flatten(1).float())
         return values
 

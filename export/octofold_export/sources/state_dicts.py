@@ -38,7 +38,7 @@ class StateDict:
     """Tensors in a file that fit a module."""
 
     name: str
-    """The place of the tensors in the file: its keys, joined by dots; empty for the top level."""
+    """The keys that lead to the tensors in the file, joined by dots; empty for the top level."""
     tensors: dict[str, Tensor]
     """The tensors, by their names in the module."""
 

@@ -114,7 +114,7 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
 
 
 def _text(weights: NDArray[np.float64]) -> str:
-    """Format weights for the option `weights`: without signs, and with powers of at most `LARGEST_POWER`."""
+    """Return weights as text for the option `weights`, without signs, with powers up to `LARGEST_POWER`."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # The format `.4g` would write a plus sign in exponents.

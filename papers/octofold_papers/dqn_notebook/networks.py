@@ -60,7 +60,7 @@ class QNetwork(nn.Module):
 
 
 def same(plane: Tensor, size: int) -> Tensor:
-    """Pad a plane with zeros, as the padding "same" of a convolution of this `size` does."""
+    """Return a plane padded with zeros, as the padding "same" of a convolution of this `size` does."""
     before, after = (size - 1) // 2, size // 2
     return pad(plane, (before, after, before, after))
 

@@ -121,7 +121,7 @@ def _convert(
     shards: int,
     seed: int,
 ) -> list[ConvertedLog]:
-    """Fill the folder `partial`, which is locked, and rename it to `folder`."""
+    """Fill the locked folder `partial` and rename it to `folder`. Return the result of each log file."""
     try:
         with name_file_in_errors(folder):
             random = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def _scatter(
     shards: int,
     random: np.random.Generator,
 ) -> list[ConvertedLog]:
-    """Send each move to a random shard."""
+    """Send each move to a random shard. Return the result of each log file."""
     sources = []
     with ExitStack() as stack:
         files = [
@@ -197,7 +197,7 @@ def _scatter(
 
 
 def _gathered(blocks: Iterator[LoggedMoves]) -> Iterator[LoggedMoves]:
-    """Join blocks of moves into larger ones."""
+    """Yield the moves of `blocks` in larger blocks."""
     waiting: list[LoggedMoves] = []
     for block in blocks:
         waiting.append(block)

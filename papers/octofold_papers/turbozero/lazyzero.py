@@ -253,7 +253,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
 
 
 def draw_moves(logits: Tensor, random: Tensor) -> Tensor:
-    """Draw a move `[N]` from the softmax of each row of logits `[N, 4]`.
+    """Return a move `[N]` for each row of logits `[N, 4]`, drawn from the row's softmax.
 
     `random` `[N, 4]` holds numbers in [0, 1).
     """
