@@ -41,7 +41,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     Raises:
         ExportError: the version is missing or was made from another checkpoint, or another program has
             changed its graphs meanwhile.
-        GateError: one of its graphs fails a check.
+        GateError: a graph of the version fails a check.
     """
     assert flags.version is not None
     folder = flags.models / flags.name / str(flags.version)

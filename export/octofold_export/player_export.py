@@ -58,7 +58,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
     The version gets hard links to the player's large files, or copies if they are on another file system.
 
     Raises:
-        WrongUsage: the spec names no player, or wrong options.
+        WrongUsage: the spec names no player, or has wrong options.
         ExportError: a file is wrong, or a server cannot run the player.
         GateError: the player makes other moves when a server loads it.
     """

@@ -116,7 +116,7 @@ def check_agreement(
     """Return the share of boards on which `graph` and `exact` play the same move, overall and by stage.
 
     A board may be in `boards` and in several stages; `graph` evaluates it once. `by_vote` is whether several
-    views vote; the error message then recommends --rule mean.
+    views vote; if so, the error message recommends --rule mean.
 
     Raises:
         GateError: the share for `boards` is below `LOWEST_AGREEMENT`, or an answer is not finite, because

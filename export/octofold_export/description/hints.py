@@ -12,7 +12,7 @@ An example of the file:
     kind = "policy_logits"
     actions = ["up", "down", "left", "right"]
 
-The fields are the fields of `description.Description`. All are optional.
+The file may have any fields of `description.Description`.
 """
 
 from __future__ import annotations

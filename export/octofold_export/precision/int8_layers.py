@@ -29,7 +29,8 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 class IntegerProduct:
     """A matrix product in integers.
 
-    The weights are `weights * weight_scales`, and the bias is `bias * input_scale * weight_scales`.
+    As real numbers, the weights are `weights * weight_scales`, and the bias is `bias * input_scale *
+    weight_scales`.
     """
 
     name: str

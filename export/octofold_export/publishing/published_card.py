@@ -75,7 +75,7 @@ def change_card(
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:
-    """Check that a file of a version has the SHA-256 in its card.
+    """Check that a file of a version has the SHA-256 in the version's card.
 
     Raises:
         ExportError: the file is missing or has another SHA-256.

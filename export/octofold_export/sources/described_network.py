@@ -31,8 +31,8 @@ from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 
 _CALIBRATION_DIVISOR = 2
-"""Divisor of the number of calibration boards. Fewer are used, because onnxruntime keeps all activations in
-memory."""
+"""Divisor of the number of calibration boards. Fewer boards are used, because onnxruntime keeps all
+activations in memory."""
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 _RANGE_BOARDS = 256
 """Number of random boards on which the range of float16 is checked."""

@@ -26,8 +26,8 @@ from octofold_export.handmade.ntuple_tables import TENSOR, CompactTablesEvaluato
 from octofold_export.sources.source import Source
 
 _OTHER_BYTES = 1_000_000
-"""Maximum size in bytes of a graph without its tables. It contains mostly the results of sliding all
-lines, and the cells of the tuples."""
+"""Maximum size in bytes of a graph without its tables. The rest is mostly the results of sliding all lines,
+and the cells of the tuples."""
 _MOST_ENTRIES = 2**31
 """Maximum number of entries, because the graph computes their indices as 32-bit integers."""
 

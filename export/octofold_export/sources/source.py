@@ -16,8 +16,8 @@ from octofold_export.graph.heads import GraphEvaluator
 
 Boards = NDArray[np.uint8]
 Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
-"""A function that makes the int8 evaluator from views `[N, 16]` of calibration boards and from an error to
-minimize."""
+"""A function that makes the int8 evaluator from views `[N, 16]` of calibration boards and from a function
+that returns the error to minimize."""
 _LARGE_WEIGHTS = 50_000_000
 """Minimum number of weights of a large network. The int8 form of a large network is made only on request,
 because quantization takes several times the network's memory. An export uses fewer boards for it, because it

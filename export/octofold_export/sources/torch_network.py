@@ -201,7 +201,7 @@ class _Encoded(nn.Module):
 
 
 def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
-    """Load a TorchScript file of `torch.jit.save`; also return its SHA-256.
+    """Return the network in a TorchScript file of `torch.jit.save`, and the file's SHA-256.
 
     Raises:
         ExportError: the file cannot be read.

@@ -38,7 +38,7 @@ class Result:
     accuracy: float
     """Share of the last training positions in which the network agreed with the player."""
     hours: float
-    """Hours of training up to these positions."""
+    """Hours of training on these `positions`."""
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:

@@ -50,9 +50,9 @@ CURVES = Curves(
 _LARGEST_EXPONENT = 17
 """Exponent of the largest tile. A larger tile ends the game."""
 _FIRST_SHARE = 4
-"""At most one game in four is played before the first update, as published."""
+"""Minimum number of games in a run per game before the first update, as published."""
 _ROTATIONS = 4
-"""The four rotations are the first of the eight symmetries."""
+"""Number of rotations. They are the first of the eight symmetries."""
 _DEPTH = 3
 """Moves per rollout."""
 _WEIGHT_DECAY = 0.01

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class PolicyAndValue(NamedTuple):
-    """The answers for N boards."""
+    """The answers of a `ResidualNetwork` for N boards."""
 
     policy: Tensor
     """Logits `[N, 4]`."""
