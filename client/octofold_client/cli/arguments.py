@@ -117,7 +117,7 @@ class PlayersFlag:
 
 
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
-    """Return the name and the version in NAME or NAME:VERSION. Without a version, return `version`.
+    """Return the name and the version in a text NAME:VERSION. A text NAME gets the version `version`.
 
     Raises:
         UsageError: the text and `version` name different versions.

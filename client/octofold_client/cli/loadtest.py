@@ -139,7 +139,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     window: Time = option(2.0, "length of one measurement window (default: 2s)")
     windows: int = option(
         10,
-        "maximum number of windows per load; measuring a load ends earlier once three windows agree",
+        "maximum number of windows per load; measuring a load ends earlier if three windows agree",
         1,
         MOST_STEPS,
     )

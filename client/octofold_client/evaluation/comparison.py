@@ -25,15 +25,15 @@ class Comparison:
     """A comparison of two players by the games that both finished.
 
     It reports two differences of averages. The plain difference uses the full scores. Its confidence interval
-    is valid for a single look, after a number of games that was fixed in advance. The capped difference uses
-    the scores of the sequential test, which count up to a cap. Its interval is valid at any look, and so are
+    is valid for a single look, after a number of games that was fixed in advance. The capped difference,
+    which the sequential test uses, counts scores up to a cap. Its interval is valid at any look, and so are
     the answers to questions.
     """
 
     first: Side
     second: Side
     first_scores: NDArray[np.int64]
-    """`[N]`: scores of the first player. Element `i` of both arrays belongs to the same game."""
+    """`[N]`: scores of the first player. Element `i` of `second_scores` is from the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
     """The reason why the players are not compared: which games are missing. Empty if no game is missing."""

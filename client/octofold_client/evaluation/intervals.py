@@ -45,7 +45,7 @@ def average_interval(values: ArrayLike) -> Interval | None:
 def difference_interval(differences: ArrayLike) -> Interval | None:
     """Return Student's t interval of the average of `[N]` paired differences (Student 1908).
 
-    None if fewer than `MIN_GAMES` differences are nonzero. Two players that play almost all games alike
+    It is None if fewer than `MIN_GAMES` differences are nonzero. Two players that play almost all games alike
     differ in only a few games, which are not enough for an interval.
     """
     sample = np.asarray(differences, np.float64)

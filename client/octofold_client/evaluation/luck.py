@@ -3,7 +3,7 @@
     board --(move, reward)--> afterstate --(new tile)--> board ...
 
 A value function estimates how many points a player will still score from a board on. The luck of a tile is
-the value of its board minus the mean value over all possible tiles. Its expected value is 0 for every player
+the value of its board minus the mean value over all possible tiles. The expected luck is 0 for every player
 and every value function, because the tile is drawn after the move. So luck is a control variate: the score
 minus the luck has the same expected value as the score, and a much smaller variance if the values are good.
 This is the estimator of Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction

@@ -208,6 +208,7 @@ def read_result(file: Path) -> dict[str, Any]:
         raise EvaluationError(f"{file} is not the result of an evaluation")
     if result["schema"] not in RESULT_SCHEMAS:
         raise EvaluationError(
-            f"{file} has schema {result['schema']}, but this program reads schema {RESULT_SCHEMA} and earlier"
+            f"{file} has schema {result['schema']}, but this program reads schema {RESULT_SCHEMA} and "
+            "earlier: update Octofold"
         )
     return result

@@ -1,9 +1,9 @@
 """Tests by betting which of two players scores more, for any distribution of scores and any stopping rule.
 
 After every game, the test bets against a hypothesis, such as "B is more than 2% worse than A". If the
-hypothesis is true, the expected gain of every bet is 0 or less. The wealth then exceeds 20 times its start in
-at most 5% of all runs (Ville 1939). If it does exceed that, the hypothesis is rejected. The hypotheses that
-are not rejected form a confidence sequence. The bets and the intervals are those of Waudby-Smith and Ramdas,
+hypothesis is true, the expected gain of every bet is 0 or less. The wealth then exceeds 20 times its initial
+value in at most 5% of all runs (Ville 1939). If it does, the hypothesis is rejected. The hypotheses that are
+not rejected form a confidence sequence. The bets and the intervals are those of Waudby-Smith and Ramdas,
 "Estimating means of bounded random variables by betting", 2024. Scores may be luck-adjusted (`luck.py`). The
 hypotheses stay the same, because the expected scores do. `bench/strength/decisions.py` simulates how often
 the answers are wrong, and how many games they need.
@@ -169,7 +169,7 @@ class Bets:
 
     first: NDArray[np.float64]
     """`[N]`: the first player's scores, up to the cap, and luck-adjusted if luck is given. Element `i` of
-    both arrays belongs to the same game if both players played the same games."""
+    `second` is from the same game if both players played the same games."""
     second: NDArray[np.float64]
     most_first: NDArray[np.float64]
     """`[N]`: the largest score that the first player can have in each game."""

@@ -54,7 +54,7 @@ class Histogram:
         return None
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the largest possible value and the count of each non-empty bucket, in rising order."""
+        """Return the largest possible value and the count of each non-empty bucket, in ascending order."""
         return sorted(self._counts.items())
 
 

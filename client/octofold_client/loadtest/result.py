@@ -320,8 +320,8 @@ def tables(test: LoadTest) -> str:
     parts = [
         f"**{test.title}: calls, boards, and latencies in milliseconds**",
         "\n".join(aligned(_latency_rows(test))),
-        "Average time of a call and its parts in milliseconds; boards per batch, CPU cores of the client, "
-        "late sends, errors:",
+        "Average time of a call and its parts in milliseconds, boards per batch, CPU cores of the client, "
+        "late sends and errors:",
         "\n".join(aligned(_split_rows(test))),
         "\n".join(f"- {remark}" for remark in remarks(test)),
     ]

@@ -30,7 +30,7 @@ def connected(address: str) -> Iterator[None]:
             already connected stays connected.
 
     Raises:
-        ClusterError: no cluster answers, or its versions of Ray or Python differ from ours.
+        ClusterError: no cluster answers, or it has other versions of Ray or Python than this program.
     """
     if ray.is_initialized():
         yield

@@ -259,7 +259,7 @@ class _Spread:
             self.running.append(each)
 
     def report_a_stall(self) -> None:
-        """Report once how much of the cluster is free if no game has moved for `STALL_SECONDS`."""
+        """Report, one time only, how much of the cluster is free after `STALL_SECONDS` without a move."""
         if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
             self.remark(

@@ -149,7 +149,7 @@ class Calls:
         )
 
     def of_boards(self, boards: Sequence[bytes], timeout_seconds: float, with_value: bool = False) -> Send:
-        """Make one request for the boards of many `SendBoard` steps; `answers_of` splits its response."""
+        """Make one request for the boards of many `SendBoard` steps; `answers_of` splits the response."""
         return Send("NextMoves", self._of_boards(boards, with_value), timeout_seconds)
 
     def _of_boards(self, boards: Sequence[bytes], with_value: bool) -> pb.NextMovesRequest:
@@ -196,7 +196,7 @@ class Calls:
         return self._ask_for("ListModels", pb.ListModelsRequest(), _parse_models)
 
     def server_version(self) -> Conversation[str | None]:
-        """Ask for the version of the server's program; None if it lacks the Open Inference Protocol."""
+        """Ask for the version of the server's program; None if the server lacks Open Inference."""
         request = grpc_service_pb2.ServerMetadataRequest()
         try:
             return (

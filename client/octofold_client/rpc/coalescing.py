@@ -44,7 +44,7 @@ class OpenCall(Protocol):
 
 
 class ThreadRequest:
-    """A board for which a thread waits."""
+    """A board whose move a thread waits for."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board
@@ -87,7 +87,7 @@ class ThreadRequest:
 
 
 class TaskRequest:
-    """A board for which a task waits."""
+    """A board whose move a task waits for."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board

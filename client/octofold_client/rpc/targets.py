@@ -1,4 +1,4 @@
-"""The target of a client: the address of a server, a name of several servers, or several of both.
+"""The target of a client: the address of a server, a name of several servers, or a list of both.
 
 HOST:PORT is one server. dns:///NAME:PORT means all servers to which the DNS name resolves; if the addresses
 change, the client follows. dns://RESOLVER/NAME:PORT asks the given resolver. unix:PATH is the socket of a
