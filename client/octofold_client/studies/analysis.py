@@ -282,7 +282,7 @@ def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: 
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
-    """Return the interval of the share of True in `same` `[P]`; `games` `[P]` are the clusters."""
+    """Return the interval of the share of True elements in `same` `[P]`; `games` `[P]` are the clusters."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
 

@@ -165,7 +165,7 @@ def draw(
     """Return the content of the screen.
 
     Args:
-        hand: the game.
+        hand: the state of the game and of the screen.
         console: the terminal.
         now: the adviser's opinion of the current board; None without a hint.
         before: the adviser's opinion of the board before the last move.
