@@ -149,7 +149,7 @@ def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _our_spread(source: Source, flags: Flags) -> Spread | None:
-    """Measure the spread of one of our own networks if it gives action values; otherwise return None."""
+    """Return the measured spread of one of our networks that gives action values; None for the others."""
     if source.description.answers.kind != "action_values":
         return None
     return measured_spread(source.description, source.evaluate, _spread_boards(source, flags))

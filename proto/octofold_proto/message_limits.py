@@ -19,7 +19,7 @@ from octofold_proto.errors import InvalidRequest
 
 MAX_FIELDS = 256
 """Maximum number of fields in a message and its nested messages together. An inference request with all
-parameters has about 40."""
+parameters has about 40 fields."""
 
 MAX_TEXT_BYTES = 65_536
 """Maximum size of a string field, such as a name, a version or an id, in bytes."""

@@ -152,7 +152,7 @@ def choose_description(
     Args:
         hints: the fields of the description that the user gives.
         network: the trained network.
-        weights: the number of its weights.
+        weights: the number of the network's weights.
         report: receives the results as lines of text.
         accept: whether to ignore the result of the games; fields that the user does not give then get the
             most usual value.

@@ -148,7 +148,7 @@ def check_agreement(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """Check that the graph plays a move whose value is at most `TIE` below the value of the best move.
+    """Check that on each board, the graph plays a move whose value is at most `TIE` below the best value.
 
     `action_values` `[N, 4]` are the values of the moves according to the trained network.
     """

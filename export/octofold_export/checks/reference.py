@@ -167,7 +167,7 @@ def reference_answers(
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
     """Make a function that encodes views as `description` says, runs `network` and returns one output.
 
-    The output is the one in `description`, unless `output` names another.
+    Without `output`, the function returns the output in `description`.
     """
     reads, output = description.reads, output or description.answers.output
 

@@ -64,8 +64,8 @@ def choose_views(
     of moves decide.
 
     Returns:
-        The chosen setting, and the scores of the other settings, or None if too few moves were made to
-        compare scores.
+        The chosen setting; and the scores of the other settings, None if too few moves were made to compare
+        scores.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -106,7 +106,7 @@ def play_match(
     """Play the same games with several players, move by move, until all end or `is_late` returns true.
 
     Returns:
-        The scores, and the number of moves made when `is_late` stopped the games, or None if all games ended.
+        The scores; and the number of moves at which `is_late` stopped the games, None if all games ended.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.

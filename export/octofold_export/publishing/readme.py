@@ -1,7 +1,7 @@
 """Makes README.md of a version from its card. Equal cards give equal texts.
 
-The metadata at the top is for model hubs, which use it to find and compare models. Its keys follow
-Hugging Face. The metadata lacks a license; the publisher of a model adds one.
+The metadata at the top is for model hubs, which use it to find and compare models. Hugging Face
+defines the keys. The metadata lacks a license; the publisher of a model adds one.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Quantize = Callable[[Boards, Callable[[GraphEvaluator], float]], GraphEvaluator]
 that returns the error to minimize."""
 _LARGE_WEIGHTS = 50_000_000
 """Minimum number of weights of a large network. The int8 form of a large network is made only on request,
-because quantization takes several times the network's memory. An export uses fewer boards for it, because it
-evaluates only about a hundred boards a second."""
+because quantization takes several times the network's memory. An export uses fewer boards for a large
+network, because the network evaluates only about a hundred boards a second."""
 
 
 @dataclass(frozen=True, kw_only=True)

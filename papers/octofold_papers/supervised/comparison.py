@@ -151,8 +151,8 @@ def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
     """Extrapolate the average to the published number of positions, by a line on logarithmic axes.
 
     The weight of a stage is the inverse square of its interval. If the stages scatter around the line more
-    than their intervals suggest, the interval of the result is widened by the same factor. This interval
-    does not account for a later bend of the line.
+    than their intervals suggest, the ratio of the two widens the interval of the result. This interval does
+    not account for a later bend of the line.
 
     Returns:
         The extrapolation, or None if fewer than four stages have an interval.

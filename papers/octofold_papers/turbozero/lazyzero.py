@@ -4,7 +4,7 @@ Source: Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env
 that the page does not give come from the code when this network was trained (commit c86ea47, August 2023:
 core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml).
 
-Before each move of a game, many rollouts start from its board. The value head estimates the number of moves
+Before each move of a game, many rollouts start from the board. The value head estimates the number of moves
 left at the end of a rollout (`TensorRollouts`). The game's move is drawn from the shares N(a) / N of the N
 rollouts that began with move a. The policy head learns these shares. The value head learns the number of
 moves that the game really had left. Both learn from random positions of the latest finished games. Each
