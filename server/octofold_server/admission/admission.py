@@ -143,7 +143,7 @@ class Admission:
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
-        refusal: the reason why calls are refused; empty while they are admitted.
+        refusal: the reason why calls are refused; empty while calls are admitted.
         is_alive: returns whether the transport works; the owner of the transport sets this function.
         wants_clients: whether new clients are welcome; True between `open` and `leave`.
     """
@@ -187,7 +187,7 @@ class Admission:
         self.wants_clients = False
 
     def refuse(self) -> None:
-        """Refuse new calls and new messages of open streams; accepted ones are still answered."""
+        """Refuse new calls and new messages of open streams. Accepted calls and messages are answered."""
         with self._lock:
             self.refusal = "the server is shutting down"
             self.wants_clients = False

@@ -65,7 +65,7 @@ class Refusals:
 
 
 def usable_request_id(wanted: str | None) -> str:
-    """Return the request id of a call: the caller's if it is safe to log, or else a new one."""
+    """Return the request id of a call: the caller's id if it is safe to log, or else a new id."""
     return wanted if wanted is not None and _ACCEPTED_ID.fullmatch(wanted) else secrets.token_hex(8)
 
 

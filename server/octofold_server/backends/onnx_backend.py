@@ -39,8 +39,8 @@ EXAMPLES = np.array(
     dtype=np.uint8,
 )
 """Boards for the warm-up: two with four legal moves, four with a single one, and one with none. Every model
-accepts their tiles. The views of the second board are equal, so they vote for different moves: a graph for
-moves alone needs both stages for about as many of these boards as in games, a quarter."""
+accepts their tiles. The views of the second board are equal, so they vote for different moves. A graph for
+moves alone thus needs both stages for about a quarter of these boards, as in games."""
 
 TIMED_RUNS = 3
 """Number of timed runs. The fastest run counts, because other work on the machine only makes runs slower."""
@@ -199,7 +199,7 @@ def batch_sizes(largest: int) -> tuple[int, ...]:
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """Return a session that records the GPU's work as CUDA graphs; if that fails, one without recording."""
+    """Return a session that records the GPU's work as CUDA graphs, or one without recording if that fails."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
@@ -260,8 +260,7 @@ class HostSessions:
     tables: Tables
     """The unpacked tables that both sessions take as inputs; empty for most models."""
     fewest_alone: int = STAGED_SIZES[-1]
-    """Minimum batch size for the graph for moves alone. In smaller batches, two stages cost more than they
-    save."""
+    """Minimum batch size for the graph for moves alone. Smaller batches run the full graph."""
     is_measured: bool = False
     """Whether `fewest_alone` was measured on this processor."""
 
@@ -292,10 +291,10 @@ class HostBatches:
         self._bindings: dict[tuple[int, int], onnxruntime.IOBinding] = {}
 
     def measure_stages(self) -> None:
-        """Measure from which batch size on the graph for moves alone is faster than the full graph.
+        """Set `fewest_alone` of the sessions by timing both graphs, unless another lane has done this.
 
-        With AMX, batches of fewer than 16 boards are slower in stages; without it, none. Lanes that share
-        their sessions measure once.
+        On CPUs with AMX, batches of fewer than 16 boards are slower in two stages. On other CPUs, two stages
+        are faster for all batch sizes that are measured.
         """
         sessions = self._sessions
         if sessions.is_measured:

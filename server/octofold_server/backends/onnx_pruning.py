@@ -8,7 +8,7 @@ from octofold_proto.onnx import graph_pb2 as onnx
 
 
 def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:
-    """Remove all outputs except those in `names`, and the nodes and initializers that are then not needed."""
+    """Keep only the outputs in `names`, and the nodes and initializers that these outputs need."""
     kept = [output for output in graph.output if output.name in names]
     del graph.output[:]
     graph.output.extend(kept)

@@ -1,8 +1,8 @@
 """Unpacks the compact tables of an n-tuple graph once for all sessions and processes on this machine.
 
 A published graph holds compact tables (`octofold_players.ntuple.compact_tables`), which keep only the entries
-that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session. It takes
-gigabytes for some seconds, and gives each session its own tables. This module unpacks only pages with kept
+that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session, so each
+session has its own tables, and needs gigabytes for some seconds. This module unpacks only pages with kept
 entries. These pages, and an index of all pages, become inputs of the graph. All other pages share one page of
 zeros: the tables of `models/ntuple` take 158 MB, a fifth of what all entries would take. Sessions do not copy
 inputs, so lanes, views and processes share the tables.

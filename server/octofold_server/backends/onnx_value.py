@@ -1,7 +1,7 @@
 """Computes the output `value` of a graph with a value head, only for calls that ask for it.
 
-onnxruntime computes all outputs of a graph, even those that nobody fetches. Therefore the lanes run the graph
-without `value`. A batch with a call that asks for `value` runs in a session of the full graph.
+onnxruntime computes all outputs of a graph, even outputs that nobody fetches. Therefore the lanes run the
+graph without `value`. A batch with a call that asks for `value` runs in a session of the full graph.
 """
 
 from __future__ import annotations

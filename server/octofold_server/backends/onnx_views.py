@@ -1,8 +1,8 @@
 """Computes the probabilities of moves in each view of a board, to show how a model decides.
 
 The contract allows a graph to have the output `views`. Most graphs have only a tensor from which `views` can
-be computed. This module appends an output to them: concatenating two serialized protobuf messages merges
-them, so a few bytes after the file add nodes and an output to its graph.
+be computed. This module appends an output to such a graph: concatenating two serialized protobuf messages
+merges the messages, so a few bytes after the file add nodes and an output.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Batcher:
         backends: one backend for each lane.
         max_batch_size: maximum number of boards in a batch.
         queue_capacity: maximum number of waiting boards of each priority, and of long searches. Separate
-            limits keep bulk calls from shutting out interactive ones.
+            limits keep bulk calls from shutting out interactive calls.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
         budgets: the time budgets of searches; None if the backends are networks.
@@ -268,7 +268,7 @@ class Batcher:
     def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
         """Refuse new calls, and return at once.
 
-        The threads finish the accepted calls and end. The last one calls `when_closed` before it ends.
+        The threads finish the accepted calls and end. The last thread calls `when_closed` before it ends.
         """
         with self._lock:
             self._closed = True
@@ -277,7 +277,7 @@ class Batcher:
             self._long_changed.notify_all()
 
     def close(self) -> None:
-        """Refuse new calls, finish the accepted ones, and end the threads."""
+        """Refuse new calls, finish the accepted calls, and end the threads."""
         self.begin_to_close()
         self._clock.join()
 
@@ -353,8 +353,8 @@ class Batcher:
     def _share(self, waiting: int) -> int:
         """Return how many waiting boards a free lane takes, so that all lanes end at the same time.
 
-        A lane that took all boards would leave the others idle. This does not apply to searches, because each
-        of them uses all cores.
+        A lane that took all boards would leave other lanes idle. This does not apply to searches, because
+        each of them uses all cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
         if waiting * pace <= WHOLE_SECONDS:
@@ -417,7 +417,7 @@ class Batcher:
         return room
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
-        """Return whether a batch takes all the rest of a call, because dividing it costs too much."""
+        """Return whether a batch takes all the rest of a call, because dividing the rest costs too much."""
         if self._budgets is not None:  # budgets divide a search
             return False
         if left > WHOLE_BOARDS and not alone:  # other calls have a turn first
@@ -487,7 +487,7 @@ class Batcher:
         return answered
 
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
-        """Add boards of the last call to a batch of searches; return `RequestedOutputs.running` for it.
+        """Add boards of the last call to a batch of searches; return its `RequestedOutputs.running`.
 
         The added boards make up for boards whose games are over, which need no search. Meanwhile, no other
         lane takes boards of this call.
@@ -550,7 +550,7 @@ class Batcher:
             self._changed.notify()
 
     def _finish(self, call: Call, error: Exception) -> Call | None:
-        """End a call with an error. If it had not ended before, return it, so that it can be notified."""
+        """End a call with an error. Return the call, for `_notify`; None if it had already ended."""
         if call.done:
             return None
         call.done = True
@@ -566,7 +566,7 @@ class Batcher:
         return call
 
     def _expire(self, call: Call, now: float) -> Call | None:
-        """End the callers whose deadline has passed; return the call that has ended, if any."""
+        """End the callers whose deadline has passed; return the ended call, or None for no call."""
         error = DeadlinePassed(TOO_LATE)
         if call.callers is None:
             return self._finish(call, error)
@@ -579,7 +579,7 @@ class Batcher:
         return self._separate(call, late, error) if late else None
 
     def _fail(self, failed: _Slice, error: Exception) -> Call | None:
-        """End the callers of one call in a failed batch; return the call that has ended, if any."""
+        """End the callers of one call in a failed batch; return the ended call, or None for no call."""
         call, start, stop = failed
         if call.callers is None:
             return self._finish(call, error)
@@ -587,7 +587,7 @@ class Batcher:
         return self._separate(call, failing, error) if failing else None
 
     def _answer_callers(self, call: Call, start: int, moves: Moves, batch: Batch) -> list[Call]:
-        """End callers of a joined call whose boards a batch has answered; return a finished call of them."""
+        """End callers of a joined call whose boards a batch has answered; return them as a finished call."""
         answering = call.open_callers(start, start + len(moves.moves))
         if not answering:
             return []

@@ -1,4 +1,4 @@
-"""Limits the time of searches: chooses the seconds per board, the calls that share a batch, and its end.
+"""Limits the time of searches: chooses the seconds per board, the calls of a batch, and the end of the batch.
 
 Networks need none of this: their batches are short and cannot be stopped.
 """
@@ -22,8 +22,8 @@ BATCH_SECONDS = 0.05
 for calls that wait. A call that asks for at least this time per board is a long search."""
 
 LONG_LANES = (0.5, 5.0, math.inf, math.inf)
-"""Maximum seconds per board, for each lane of long searches. Thus a search does not wait for much longer
-ones. The operating system shares the cores between the lanes."""
+"""Maximum seconds per board, for each lane of long searches. Thus a search does not wait for a much
+longer one. The operating system shares the cores between the lanes."""
 
 LONG_NICENESS = 10
 """Niceness added to the threads of lanes of long searches, so that short searches and networks go first."""
@@ -44,8 +44,8 @@ class Running:
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
     """The flag of `Limits` that stops the search; set when no call of the batch is open any more."""
     whole_seconds: float = math.inf
-    """Time in seconds: if the batch takes less, its limits have not cut it short. 0 for searches that use all
-    of their time."""
+    """If the batch takes fewer seconds than this, its limits have not cut it short. 0 for searches that use
+    all of their time."""
 
 
 class SearchBudgets:
@@ -148,8 +148,8 @@ class SearchBudgets:
 
         Args:
             running: the batch.
-            searched: how many of its boards were searched.
-            seconds: how long it took.
+            searched: how many boards of the batch were searched.
+            seconds: how long the batch took.
 
         Returns:
             Whether the batch shows how long boards take, because they were searched as deep as the options

@@ -229,9 +229,9 @@ class Config:
     is for arriving messages, each counted with the maximum size, and half for calls in progress. Further
     calls wait or fail with RESOURCE_EXHAUSTED."""
     max_calls_per_connection: int = 256
-    """Maximum calls and streams open on one connection; further ones wait in the client."""
+    """Maximum calls and streams open on one connection; further calls wait in the client."""
     max_streams: int = 256
-    """Maximum open streams. Each may hold an incomplete message until it is closed after `stream_idle`. gRPC
+    """Maximum open streams. Each may hold an incomplete message until `stream_idle` closes the stream. gRPC
     does not report these bytes, so `max_bytes_in_flight` does not include them."""
     max_streams_per_connection: int = 64
     """Maximum open streams on one connection."""

@@ -53,7 +53,7 @@ class VersionPolicies:
 
 
 def parse_policies(text: str) -> VersionPolicies:
-    """Parse policies such as "latest:1" or "all;cnn5=1,3;ntuple=latest:2".
+    """Return the policies in a text such as "latest:1" or "all;cnn5=1,3;ntuple=latest:2".
 
     Raises:
         ValueError: the text does not have this form, or it names a model twice.
@@ -83,7 +83,7 @@ def _parse_policy(text: str) -> VersionPolicy:
 
 
 def parse_kinds(text: str) -> tuple[str, ...]:
-    """Parse kinds of players such as "expectimax,perimeter"; "none" allows no kind.
+    """Return the kinds of players in a text such as "expectimax,perimeter"; "none" means no kind.
 
     Raises:
         ValueError: a kind is not a valid name.

@@ -26,7 +26,7 @@ from octofold_server.grpc_transport.unary import run_guarded
 
 YEAR_SECONDS = 3.2e7
 """A deadline that is further away than this counts as none: for a call without a deadline, gRPC's C core
-reports its largest time."""
+reports the largest time that it knows."""
 
 CALL_BYTES = 16_384
 """Bytes of memory that gRPC uses for a call, apart from its messages."""

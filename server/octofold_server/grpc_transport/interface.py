@@ -38,7 +38,7 @@ class Rpc(Protocol):
 
     Attributes:
         metadata: the metadata of the call, as pairs of key and value.
-        deadline: the caller's deadline, a time of `time.monotonic`; infinity if it has none.
+        deadline: the caller's deadline, a time of `time.monotonic`; infinity if there is none.
         on_message: called after each `read` with a message, or with None if no more will come.
         on_sent: called when the transport can take the next message after a `send`.
         on_left: called with the calls whose clients have left or whose deadlines have passed. By default this

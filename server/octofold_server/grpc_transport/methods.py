@@ -174,7 +174,7 @@ class UnreadReplies:
 
     Args:
         seconds: time limit for a reply to be read.
-        most_bytes: maximum bytes of all unread replies; beyond it, the oldest are cut off.
+        most_bytes: maximum bytes of all unread replies; if there are more, the oldest calls are cut off.
         refusals: counts the calls that are cut off.
         clock: returns the time in seconds.
     """

@@ -287,7 +287,7 @@ class ThreadedMethods:
 
 
 def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admission) -> AnyMessage:
-    """Decode a message.
+    """Return a decoded message.
 
     Args:
         kind: type of the message.

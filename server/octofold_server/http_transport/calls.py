@@ -112,7 +112,7 @@ class PendingCall(asyncio.Future[AcceptedCall]):
 
 
 def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Failure:
-    """Describe and log the failure of a request.
+    """Log the failure of a request, and return its description.
 
     Args:
         http: the request.

@@ -22,7 +22,7 @@ from octofold_server.http_transport.calls import Handler, Route
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
-"""Time after which a connection without a complete request is closed. Proxies close them earlier."""
+"""Time after which a connection without a complete request is closed. Proxies do this earlier."""
 
 MAX_CONNECTIONS = 512
 """Maximum number of connections, including connections in a TLS handshake. It is lower if the process may
@@ -35,7 +35,7 @@ HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""
 
 READ_BYTES = 16_384
-"""Maximum bytes to read from a connection before other connections have their turn. Parsing them takes at
+"""Maximum bytes to read from a connection before other connections have their turn. Parsing 16 KiB takes at
 most a few milliseconds, even if every byte is a chunk of its own. By default, asyncio reads 256 KiB, and with
 TLS it keeps a buffer of this size for each connection."""
 
@@ -60,7 +60,7 @@ class _Connection(web.RequestHandler):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the connection, and limit the bytes of one read; with TLS, `SSLProtocol` limits them."""
+        """Begin the connection, and limit the bytes of one read. With TLS, `SSLProtocol` has this limit."""
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
         super().connection_made(transport)
@@ -73,7 +73,7 @@ class RestServer:
         routes: the routes to serve.
         check: checks a request before its handler runs, and raises an error to refuse the request.
         bodies: reads the bodies of the routes.
-        listeners: the listening sockets: at least one, all on the same port.
+        listeners: the listening sockets, one or more, all on the same port.
         error_reply: makes the reply to a request whose handler raised an exception.
         tls: the TLS context for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every failed TLS handshake, which is also logged.

@@ -55,7 +55,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Precision:
-    """Return the precision to serve: `wanted`, or for "auto" the fastest one in the card for the device.
+    """Return the precision to serve: `wanted`, or for "auto" the device's fastest precision in the card.
 
     Raises:
         ModelError: the card does not list the precision.

@@ -140,8 +140,8 @@ class Models:
 
         An empty name means the default model, and an empty version means the newest ready one.
 
-        With `loads`, this starts to load a player that waits for its first call. Until it is ready, an older
-        ready version answers the calls that name no version.
+        With `loads`, this starts to load a player that waits for its first call. Until that player is ready,
+        an older ready version answers the calls that name no version.
 
         Raises:
             UnknownModel: the version does not exist or is not ready; the message lists the ready versions.

@@ -232,7 +232,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
     """Touch a file while the server is ready, in a thread of its own, and remove it when the block ends.
 
     A health check looks at the age of the file. It needs no connection, no interpreter and no certificate.
-    Several processes may share the file: if one removes it, another one that is ready makes it again.
+    Several processes may share the file: if one removes the file, another ready process makes it again.
 
     Args:
         file: the file; if None, this does nothing.
@@ -274,7 +274,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
 class Ports:
     """Binds the ports, serves on them, and watches gRPC.
 
-    The ports are bound before models are loaded, so that a server fails early if one is in use. A process
+    The ports are bound before models are loaded, so a server fails early if a port is in use. A process
     that joins others binds the ports only when it is ready, because a bound port gets connections at once.
 
     Args:

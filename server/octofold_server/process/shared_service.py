@@ -4,7 +4,7 @@ They send requests to each other over sockets in a folder that only their user c
 
 Counters never decrease, even if a process dies. Each process writes its page of metrics to a file before it
 reports the page, and its replacement continues from the file. What a process counted after its last page is
-lost if it dies.
+lost if the process dies.
 """
 
 from __future__ import annotations

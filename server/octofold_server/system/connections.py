@@ -1,6 +1,6 @@
 """Ends TCP connections of this process that are silent, or beyond a maximum number.
 
-It finds them in the list of open files, so it does not matter which library accepted them.
+It finds the connections in the list of open files, whichever library accepted them.
 """
 
 from __future__ import annotations

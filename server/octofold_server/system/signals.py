@@ -1,4 +1,4 @@
-"""Delivers the signals that stop a server or reload its models to a waiting thread."""
+"""Delivers signals to a waiting thread: signals that stop the server or reload its models."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def hold_hangups() -> None:
     """Block SIGHUP until `Signals` handles it, also in threads and processes that start later.
 
     Without this, SIGHUP would end a server that is starting and has no handler yet. Threads that already run,
-    such as those of native libraries, still receive SIGHUP. The handler then raises SIGHUP again in the main
-    thread, where it is blocked. Call this function in the main thread.
+    such as threads of native libraries, still receive SIGHUP. The handler then raises SIGHUP again in the
+    main thread, where it is blocked. Call this function in the main thread.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     signal.signal(signal.SIGHUP, lambda number, _: signal.raise_signal(number))  # runs in the main thread

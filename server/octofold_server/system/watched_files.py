@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class FileError(OctofoldError):
-    """A file is missing or invalid; the message names it."""
+    """A file is missing or invalid; the message names the file."""
 
 
 class WatchedFiles(Generic[Content]):

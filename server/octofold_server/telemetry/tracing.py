@@ -35,8 +35,8 @@ from octofold_server.batching.call import Batch, Call
 MAX_WAITING = 4096
 """Maximum number of finished calls whose spans are not made yet."""
 MAX_BATCHES = 64
-"""Maximum number of batches of a call that get spans. The first batches get them, because a large call may
-run in thousands."""
+"""Maximum number of batches of a call that get spans. Only the first batches get spans, because a large
+call may run in thousands of batches."""
 
 _log = logging.getLogger(__name__)
 

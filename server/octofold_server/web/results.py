@@ -66,7 +66,7 @@ class Tally:
     """The number and the scores of the finished games in a replay file, which may still grow."""
 
     file: tuple[int, int] = (0, 0)
-    """Device and inode of the file. They change, because an evaluation replaces the file at its end."""
+    """Device and inode of the file. They change when an evaluation ends and replaces the file."""
     planned: range | None = None
     """The indices of the planned games, which are the games to count; None for all."""
     position: int = len(FILE_HEADER)
@@ -141,9 +141,9 @@ class Results:
     def list(self) -> list[dict[str, Any]]:
         """Return the newest results, each as a JSON object.
 
-        A result has a name, its conditions, the age in seconds, the number of games, and the average and the
-        standard deviation of their scores. If a planned game is missing, the average and the deviation are
-        None, and `unfinished` gives the reason.
+        A result has a name, its conditions, the seconds since a game was added, the number of games, and the
+        average and the standard deviation of the games' scores. If a planned game is missing, the average and
+        the deviation are None, and `unfinished` gives the reason.
         """
         if self._folder is None:
             return []
@@ -233,7 +233,7 @@ class Results:
 
 
 def _find_results(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
-    """Yield the results below a folder: the time when their games last changed, and their names.
+    """Yield each result below a folder: the time when its games last changed, and its name.
 
     Results at a higher level come first. The folder of a result is not searched for further results.
     """

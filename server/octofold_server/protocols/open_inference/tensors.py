@@ -121,7 +121,7 @@ def output_names(requested: Sequence[str]) -> Sequence[str]:
     """Return the names of the requested outputs; the model may lack some of them.
 
     Raises:
-        InvalidRequest: an output is requested twice; the message names it.
+        InvalidRequest: an output is requested twice; the message names the output.
     """
     for position, name in enumerate(requested):
         if name in requested[:position]:
