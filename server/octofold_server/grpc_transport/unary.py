@@ -92,9 +92,9 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        board_field: number of the field with a board in 16 bytes, to join calls that arrive together and
-            whose messages differ only in one board; 0 joins no calls. The messages must have no field for a
-            timeout or a request id.
+        board_field: number of the field that contains the 16 bytes of a board; 0 joins no calls. Calls that
+            arrive together are joined if their messages differ only in one board. The messages must have no
+            field for a timeout or a request id.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, board_field: int = 0) -> None:
