@@ -16,7 +16,7 @@ from octofold_game.spawns import FOUR_BELOW
 LARGEST_EXPONENT = 15
 OUTGROWN = 1 << 24
 """Flag in the reward of a slide that merges two 32768s. A slide earns at most 8 * 65,536 points, which is
-less."""
+less than the flag."""
 POINTS = OUTGROWN - 1
 """Mask of the points in a reward: `reward & POINTS` is the reward without the flag `OUTGROWN`."""
 
@@ -146,7 +146,7 @@ def count_empty(board):
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """Return the board after a spawn: a 4 with `CHANCE_OF_FOUR`, else a 2, in a random empty cell."""
+    """Return the board with a new tile in a random empty cell: a 4 with `CHANCE_OF_FOUR`, else a 2."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
     exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(FOUR_BELOW) else _U(1)

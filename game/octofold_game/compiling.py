@@ -26,7 +26,7 @@ _settings = vars(numba.config)
 
 
 class Notice(event.Listener):
-    """Logs a message if compilation takes long, because the program would otherwise seem to hang."""
+    """A listener that logs a message if compilation takes long, because the program seems to hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -44,7 +44,7 @@ class Episode:
     is a 4, bit 7 clear."""
     score: int
     final_board: NDArray[np.uint8]
-    """`[16]`: the last board; the current one if the game is unfinished."""
+    """`[16]`: the last board, or the current board of an unfinished game."""
 
     def __len__(self) -> int:
         """Return the number of moves."""

@@ -33,7 +33,7 @@ class ValuingPlayer(Player, Protocol):
 
 @runtime_checkable
 class TileValuingPlayer(ValuingPlayer, Protocol):
-    """A player that values all boards that can follow an afterstate in one call, which is faster."""
+    """A player that values, in one fast call, all boards that can follow an afterstate."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the values of all boards that can follow each of `[N, 16]` afterstates: `[N, 2, 16]`.

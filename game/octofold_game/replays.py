@@ -45,7 +45,7 @@ class ReplayInUse(ReplayError):
 
 
 class _TornReplayError(ReplayError):
-    """An error about a file whose end is missing or all zeros, from within the record at byte `at`.
+    """An error about a file whose end is missing or all zeros. Its intact part ends at byte `at`.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -56,7 +56,7 @@ class _TornReplayError(ReplayError):
 
 
 class ReplayWriter:
-    """Appends games to a replay file, and creates the file if it is missing; a context manager.
+    """A context manager that appends games to a replay file, and creates the file if it is missing.
 
     Only one writer can open a file at a time. It holds a lock on the file until it closes the file or the
     program ends. Opening the file removes an unfinished record of an earlier writer and zeros left by a power
@@ -365,7 +365,7 @@ class ReplayOrder:
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of pieces of the file that, one after another, have the games in order."""
+        """Yield the start and end of each piece of the file, in the order that sorts the games."""
         if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return

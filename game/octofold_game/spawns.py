@@ -26,8 +26,8 @@ class SpawnStream:
     """Random bits for every spawn of every game of one seed.
 
     Game `g` has its own splitmix64 stream (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-    Generators", OOPSLA 2014). The initial state of that stream is output `g` of the seed's stream, and spawn
-    `k` uses output `k` of it.
+    Generators", OOPSLA 2014). Its initial state is output `g` of the seed's stream. Spawn `k` of the game
+    uses output `k` of the game's stream.
     """
 
     def __init__(self, seed: int) -> None:

@@ -13,7 +13,7 @@ _BOARD = np.arange(16).reshape(4, 4)
 _TURNED = [np.rot90(board, turns) for board in (_BOARD, _BOARD[:, ::-1]) for turns in range(4)]
 
 CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.intp)
-"""`[8, 16]`: cell `i` of the view under symmetry `s` is cell `CELLS[s, i]` of the board; 0 is identity."""
+"""`[8, 16]`: cell `i` of view `s` is cell `CELLS[s, i]` of the board. View 0 is the board itself."""
 
 VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
 """For each possible number of views that a network evaluates, the symmetries of these views. Two views are

@@ -32,7 +32,7 @@ _LONGEST_VALUE = 100
 """Maximum number of characters that an error message quotes of a wrong value."""
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _MOST_DIGITS = 20
-"""Maximum number of digits of an integer. The largest value of an option, 2**64 - 1, has 20."""
+"""Maximum number of digits of an integer. The largest value of an option, 2**64 - 1, has 20 digits."""
 
 Options = TypeVar("Options")
 
@@ -85,7 +85,7 @@ def integer(minimum: float, maximum: float) -> Kind:
 
 
 def number(minimum: float, maximum: float, of: str = "", placeholder: str = "X") -> Kind:
-    """Return the kind of numbers between two inclusive bounds; `of` names their unit: " of seconds"."""
+    """Return the kind of numbers between two inclusive bounds; `of` is their unit, such as " of seconds"."""
     bounds = f"from {minimum:g} to {maximum:.15g}" if math.isfinite(maximum) else f"from {minimum:g}"
     return Kind(lambda text: _within(float(text), minimum, maximum), f"a number{of} {bounds}", placeholder)
 
@@ -179,7 +179,7 @@ def option(
             the next line.
         exclusive_group: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
-        const: value if the flag is given without one.
+        const: value of the option if the flag is given alone.
         marks: additional metadata for the caller, kept in `Option.marks`.
     """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
@@ -285,8 +285,8 @@ def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
 def add_options(parser: Parser, kind: type[Any], *, opposites: bool = False) -> None:
     """Add the options of a dataclass to a parser; `given_values` and `options_of` return their values.
 
-    With `opposites`, every switch also has a flag that turns it off, because a file or a variable may turn it
-    on.
+    With `opposites`, every switch also has a flag that turns it off, because a file or a variable may turn
+    the switch on.
     """
     groups: dict[str, _ActionsContainer] = {"": parser}
     for each in options_in(kind):

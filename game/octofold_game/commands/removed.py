@@ -48,7 +48,7 @@ file were removed, too."""
 
 
 def removal_notice(prog: str, word: str, shown: str = "") -> str:
-    """Return an error that says what to do instead of a removed flag or subcommand; empty for other words.
+    """Return advice on what to do instead of a removed flag or subcommand; empty for other words.
 
     Args:
         prog: the command, such as "octofold evaluate".

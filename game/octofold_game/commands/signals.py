@@ -50,7 +50,7 @@ def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.S
 
 
 def _leave_closed_terminal() -> None:
-    """Discard output after the terminal has closed, because an error of writing would stop the clean-up."""
+    """Discard output after the terminal has closed, because a write error would stop the clean-up."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         if stream is None:  # closed when the program began: the descriptor may belong to another file
             continue

@@ -1,1 +1,1 @@
-"""The formats shared by export, server and client: models, cards, results, and reading of JSON."""
+"""The formats that export, server and client share: models, cards, results. Also reads JSON."""

@@ -38,11 +38,11 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every graph, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""An optional output `[N, V, 4]` after the others: the network's probabilities for each view of the board,
-turned back to the moves on the board."""
+"""An optional output `[N, V, 4]` after `OUTPUTS`: for each view of the board, the network's probabilities of
+the moves on the board itself."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
-"""An optional output `[N]` after the others: the mean of a value head over the views."""
+"""An optional output `[N]` after `OUTPUTS`: the mean of a value head over the views."""
 
 VALUES = Tensor("values", np.dtype(np.float32), (4,))
 """An output `[N, 4]` of players: the values of the moves (`SearchResult.values` of `contract/searches.py`),

@@ -143,7 +143,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A comparison of the graph's answers with those of the trained network."""
+    """A comparison of the graph's answers with the answers of the trained network."""
 
     precision: Precision
     boards: Count
@@ -205,7 +205,7 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     than: Count
     """The number of the earlier version."""
     margin: float
-    """Non-inferiority margin that the games have shown: the average of this version is worse by at most this
+    """Non-inferiority margin that the games have shown: this version's average score is lower by at most this
     share."""
     games: Count
     """Number of games of each version. The first games only determine the cap."""
@@ -214,7 +214,7 @@ class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     above_cap: tuple[float, float] | None
     """Share of games with a score above the cap, for the earlier and for this version."""
     ratio: float
-    """The average of this version divided by that of the earlier version."""
+    """The average score of this version divided by the earlier version's average score."""
     ratio_interval: Interval
     limit_error_rate: float
     """Maximum error probability of each limit of `ratio_interval`."""
@@ -235,7 +235,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     average: float
     average_interval: Interval | None
     difference: float
-    """The average of this version minus that of the alternative."""
+    """The average score of this version minus the alternative's average score."""
     difference_interval: Interval | None
     """95% interval of the average paired difference in score."""
 
@@ -253,7 +253,7 @@ class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The description of a published version: its content, its origin and its strength.
 
-    The fields without a default are needed for serving; a card may leave out the others.
+    The fields without a default are needed for serving; a card may leave out all other fields.
     """
 
     format: int

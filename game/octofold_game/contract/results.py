@@ -39,7 +39,7 @@ UNDECIDED, NO = 3, 4
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """Return a warning if an average is not clearly above that of random moves; empty if it is."""
+    """Return a warning, or an empty text if an average score is clearly above `RANDOM_AVERAGE`."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
     random_average = f"{RANDOM_AVERAGE:,}"
@@ -58,7 +58,7 @@ class WithoutLuck(msgspec.Struct, frozen=True):
 
 
 class GamesSlice(msgspec.Struct, frozen=True):
-    """One of the slices into which the games of an evaluation are cut; their sizes differ by at most one."""
+    """One of the parts into which the games of an evaluation are cut; their sizes differ by at most one."""
 
     number: int
     """Number of this slice, from 1."""
@@ -126,7 +126,7 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """The reason why the games give no average, share, interval or rank; empty if all are finished."""
+        """The reason why the games give no average, share, interval or rank; empty if no game is missing."""
         if not self.missing:
             return ""
         return (
@@ -184,7 +184,7 @@ class ComparedPair(msgspec.Struct, frozen=True):
     """The result as a sentence."""
     games: tuple[Count, Count]
     ratio: float | None = None
-    """The average of the second player divided by that of the first; None without a test by betting."""
+    """The second player's average score divided by the first player's; None without a test by betting."""
     ratio_interval: Interval | None = None
     limit_error_rate: float | None = None
     bets: ScoreCap | None = None

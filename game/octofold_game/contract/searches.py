@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 
     seconds: float = math.inf
     """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, except that a search one
-    move deep is always finished. The answer is that of the deepest finished search. A limit that is not
+    move deep is always finished. The deepest finished search gives the answer. A limit that is not
     reached does not change the answer."""
     stop: NDArray[np.uint8] | None = None
     """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it every
@@ -92,7 +92,7 @@ class ServedKind(Protocol):
             options: the options in the card; missing options have their defaults.
             files: the content of the card's files by name, read-only. The files may have gigabytes. They are
                 memory-mapped, so do not copy them.
-            cores: the cores that one call of `find` may use.
+            cores: number of cores that one call of `find` may use.
 
         Raises:
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format

@@ -151,7 +151,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _type_for(part: _Part) -> Any:
-    """Return the plain type of a part; for a union of tagged structures, the one with the part's tag."""
+    """Return the plain type of a part; for a union of tagged structures, the type with the part's tag."""
     kind = _plain(part.kind)
     tags = _tags(kind)
     if not tags or not isinstance(part.content, dict):

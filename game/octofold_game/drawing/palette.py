@@ -31,8 +31,8 @@ _TILES = (
     ("#3f3000", "#f4cf4b"),
     ("#3f3000", "#fbf3cf"),
 )
-"""Colors of the number and the background of tile 2, tile 4 and so on, followed by those in dark mode if they
-differ."""
+"""Colors of the number and the background of tile 2, tile 4 and so on, followed by the colors in dark mode if
+they differ."""
 
 TILE_COLORS = tuple(tile[1] for tile in _TILES)
 """The background colors of tile 2, tile 4 and so on, in light mode."""

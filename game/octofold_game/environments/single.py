@@ -25,7 +25,7 @@ this module and creates the environment."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
-    """Plays one game of 2048 after another.
+    """A gymnasium environment that plays one game of 2048 after another.
 
     The conventions follow the published environments (`gymnasium-2048` and jumanji's `Game2048`):
 
@@ -41,13 +41,13 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, as `action_space.sample(mask)`
         expects it. `action_masks()` returns the same as `bool`, as agents such as MaskablePPO expect it.
     end
-        `terminated` is True when no action is legal, or when two tiles 131072 have merged, which the last
-        observation does not show. `truncated` is always False. `info` also has `score` and
+        `terminated` is True when no action is legal, or when two tiles 131072 have merged; the last
+        observation does not show this merge. `truncated` is always False. `info` also has `score` and
         `largest_tile`.
     seed
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
-        seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
-        and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
+        seed, and `options={"game": n}` starts game n. An evaluation with the same seed plays the same
+        games, so both can be compared move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
         `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The game
         then gets the same new tiles after each move as if it had begun with its two starting tiles.
@@ -69,7 +69,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Raises:
             ValueError: the render mode is unknown.
-            DependencyNotInstalled: pygame is not installed, which the mode "human" needs.
+            DependencyNotInstalled: the mode is "human", and pygame is not installed.
         """
         modes = self.metadata["render_modes"]
         if render_mode is not None and render_mode not in modes:
@@ -94,8 +94,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Args:
             seed: seed of the games, 0 to 2**64 - 1; None keeps the current seed.
-            options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts it
-                from another board.
+            options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts
+                the game from board `b`.
 
         Returns:
             The observation and `info`, as the class describes them.

@@ -50,8 +50,8 @@ class LoggedMoves:
 class CheckedMoves:
     """N logged moves with the results of checks against the rules.
 
-    Descriptions of the format disagree about its last field. For some, it is the cell of the new tile after
-    the move; for others, the cell of the tile that appeared before the move. Many moves fit both.
+    Descriptions of the format disagree about its last field. Some say that it is the cell of the new tile
+    after the move, others that it is the cell of the tile that appeared before the move. Many moves fit both.
     """
 
     moves: LoggedMoves

@@ -1,6 +1,6 @@
 """Reads and writes files: writes are atomic, and reads neither block nor use unlimited memory.
 
-A file is written to a temporary file in the same folder, which is then renamed. So a reader never sees an
+New content goes to a temporary file in the same folder. This file is then renamed. So a reader never sees an
 incomplete file, and a full disk or an interruption leaves the previous file in place.
 """
 
@@ -61,7 +61,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return the reason why a folder is not writable or cannot be made; None if it is or can be."""
+    """Return the reason why a folder is not writable or cannot be made; None without a reason."""
     nearest = nearest_existing(folder)
     if not nearest.is_dir():
         return f"{nearest} is not a folder"
@@ -72,9 +72,9 @@ def why_not_writable(folder: Path) -> str | None:
 def atomic_write(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path for a new file, which replaces `file` when the block ends.
 
-    If the block fails, the new file is deleted. With `durable`, this waits for the disk; without it, the file
-    may be empty or full of zeros after a power cut. Each writer has its own temporary path, and the last of
-    several writers wins.
+    If the block fails, the new file is deleted. With `durable`, the end of the block waits for the disk.
+    Without it, the file may be empty or full of zeros after a power cut. Each writer has its own temporary
+    path, and the last of several writers wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:

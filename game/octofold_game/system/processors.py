@@ -23,7 +23,7 @@ def cpu_name(otherwise: str = "CPU", cpuinfo: Path = Path("/proc/cpuinfo")) -> s
 def usable_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = CGROUP) -> int:
     """Return the number of complete cores that this process may use, at least 1.
 
-    A quota of 1.5 leaves half a core to other threads, such as those that receive and send. A thread that
+    A quota of 1.5 leaves half a core to other threads, such as the threads of connections. A thread that
     computes on the half core would be stopped in the middle of its work.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

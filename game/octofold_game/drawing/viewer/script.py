@@ -31,7 +31,7 @@ def bundle(modules: Mapping[str, str], entry: str) -> str:
 
 
 def _rewritten(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """Return the rewritten module and its dependencies; each follows the modules that it needs."""
+    """Return the new texts of module `entry` and its dependencies, each after the modules that it needs."""
     done: dict[str, str] = {}
     _add(modules, entry, done, ())
     return done
