@@ -18,7 +18,7 @@ _SPAWNED = 64
 _MOST = (2 << LARGEST_EXPONENT) - 1 - _SPAWNED
 """Maximum sum of the tiles of a board on which 16 moves cannot make a tile beyond 32768."""
 _LOST = np.tile(np.array([1, 2, 1, 2, 2, 1, 2, 1], np.uint8), 2)
-"""A board without a legal move. It replaces boards with sixteen different tiles, which also have none."""
+"""A lost board. It replaces boards with sixteen different tiles, which have no legal move either."""
 _TILES = np.append(0, 1 << np.arange(1, LARGEST_OF_ALL + 1))
 
 

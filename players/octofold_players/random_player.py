@@ -48,7 +48,7 @@ def seed_by_board(state, seed, board):
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """Choose a legal move uniformly and return it, its afterstate and its reward; -1 if none is legal.
+    """Choose a legal move uniformly. Return the move (-1 if none is legal), its afterstate and its reward.
 
     A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
     """

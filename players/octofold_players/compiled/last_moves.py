@@ -31,7 +31,7 @@ def slid_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def last_moves(afterstate, least, lines, floor, lost):
-    """Return the sum over all spawns of the chance of the tile times the value of the best move after it.
+    """Return the sum over all spawns: the chance of the tile times the value of the best next move.
 
     The value of a move is the sum of the line values of its afterstate. The caller divides the sum by the
     number of empty cells.
@@ -82,7 +82,7 @@ def _slid_worth(line, table, shift, board, slid, turned, worth, lines, floor):
     """Replace the row of a board at bit 4 * `shift` by `line`, slide all rows, and return the board's value.
 
     Return `floor` if the slide changes nothing. `slid` is the slid board without the replacement, `worth` is
-    the value of its rows, and `turned` is its transpose.
+    the value of the rows of `slid`, and `turned` is the transpose of `slid`.
     """
     fresh = _U(table[line])
     whole = _U(4) * shift

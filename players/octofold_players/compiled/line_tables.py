@@ -20,7 +20,7 @@ Lines = NDArray[np.int64]
 
 
 def line_table(measure: Callable[[Lines], NDArray[Any]], dtype: DTypeLike) -> NDArray[np.generic]:
-    """Return the table `[65536]` of `measure`, indexed by lines whose first cell is the lowest nibble."""
+    """Return the values `[65536]` of `measure` for all lines. A line's first cell is its lowest nibble."""
     return measure(np.arange(1 << 16) >> np.arange(0, 16, 4)[:, None] & 0xF).astype(dtype)
 
 

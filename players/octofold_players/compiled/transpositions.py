@@ -23,7 +23,7 @@ class Transpositions(threading.local):
         self._searches = 0  # the number of the last search that used the table
 
     def reserve_numbers(self, searches: int) -> int:
-        """Reserve `searches` numbers of searches and return the first. Renews the table if they run out."""
+        """Reserve numbers for `searches` searches; return the first. Renew the table if too few are left."""
         if self._searches + searches > MOST_SEARCHES:
             self.renew(len(self.table))
         self._searches += searches

@@ -51,8 +51,8 @@ class Formation:
     unequal: tuple[tuple[int, int], ...]
     """Pairs of cells that must hold different tiles."""
     anchors: tuple[int, ...]
-    """Kept cells. If the smallest tile in them is smaller than the table's next tile, it replaces that tile
-    in the limits of the free cells."""
+    """Kept cells. If their smallest tile is smaller than the table's next tile, the limits of the free cells
+    refer to that smallest tile, otherwise to the next tile."""
     allows_larger_anchors: bool
     """Whether the table plays boards on which every anchor is larger than the table's next tile."""
     below_anchors: int

@@ -24,18 +24,18 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """A board of alternating 32768 and 16384, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Number of a tile that a cell must not hold. If it is added to other numbers, the sum is negative, and
-sixteen of them do not overflow."""
+"""Number of a tile that a cell must not hold. If it is added to other numbers, the sum is negative. The
+sum of sixteen such numbers does not overflow."""
 
 
 class Layers(NamedTuple):
     """The numbering of the positions of a shape. Sums of tiles are in units of 2: a tile 2 counts as 1."""
 
     kept_tiles: np.uint64
-    """A board with only the kept tiles, which are alternately 32768 and 16384 in place of the real ones."""
+    """A board with only the kept tiles. Alternating 32768 and 16384 stand for the real tiles."""
     rows: NDArray[np.int64]
-    """[4, 65536]: for each row of a board and each content of this row, what it adds to upper << 32 | lower;
-    negative if a tile is not allowed."""
+    """[4, 65536]: for each row of a board and each content of this row, the number that the content adds to
+    upper << 32 | lower; negative if a tile is not allowed."""
     upper_strides: NDArray[np.int64]
     """[16]: the factor by which each cell's exponent counts in the upper number."""
     lower_strides: NDArray[np.int64]

@@ -7,7 +7,7 @@ free tiles:
 
 `solve` finds the reachable positions layer by layer, from the smallest sum of the free tiles to the largest.
 It then solves them from the largest sum to the smallest, with the chances of three layers in memory. The
-definition is that of macroxue's player, https://github.com/macroxue/2048-ai.
+definition comes from macroxue's player, https://github.com/macroxue/2048-ai.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Solved(NamedTuple):
     """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """One bit for each position, 64 in a word, the first lowest: whether its chance is large enough."""
+    """One bit for each position, 64 in a word, lowest bit first: whether its chance is large enough."""
     moves: NDArray[np.uint8]
-    """Two bits for each position, four positions in a byte: the best move of a position in `kept`."""
+    """Two bits for each position, lowest bits of a byte first: the best move of a position in `kept`."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
@@ -55,7 +55,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
     Args:
         formation: the formation to solve.
         largest: exponent of the next tile to make.
-        report: called after every layer, every few seconds, with the finished share of the work.
+        report: called after every layer with the finished share of the work.
 
     Raises:
         MemoryError: there is too little memory; raised before the computation begins.

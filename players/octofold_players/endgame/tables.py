@@ -5,7 +5,7 @@ A table leaves out positions whose chance is below the formation's minimum:
 
     table.json        format, name of the formation, exponent of the next tile, number of positions
     kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
-    moves.npy         [N / 4] uint8  the moves of these positions, four in a byte, the first one lowest
+    moves.npy         [N / 4] uint8  the moves of these positions, four in a byte, lowest bits first
 
 These files are memory-mapped: several processes share them, and only the pages in use take memory. A table
 with only the positions that occur in games (`trimming.py` makes it) has one file instead of the two arrays:

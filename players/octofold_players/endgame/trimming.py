@@ -1,4 +1,4 @@
-"""Trims endgame tables to the positions that matter: those that occur in games.
+"""Trims endgame tables to the positions that occur in games.
 
 Nearly all positions of a solved table follow only from bad moves or from very unlikely spawns. So whole games
 are played first. From each board of these games, play continues with the tables' moves and new random spawns,

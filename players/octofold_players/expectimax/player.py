@@ -60,7 +60,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     heuristic: str = "moravek"
     """Heuristic that values boards at the end of a search: `moravek` or `nneonneo`."""
     weights: str = ""
-    """Weights that replace those of the heuristic: seven numbers joined by `+`, in the order of `Weights`.
+    """Seven numbers joined by `+`, in the order of `Weights`, that replace the heuristic's weights.
     `octofold-papers tune` finds good weights."""
 
     def __post_init__(self) -> None:
@@ -179,7 +179,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights in `text`, the value of the option `weights`, or the heuristic's weights if empty.
+    """Return the weights in `text`, the value of the option `weights`; empty: the heuristic's weights.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -199,7 +199,7 @@ def weights_of(heuristic: str, text: str) -> Weights:
 
 
 def _merges(lines: Lines) -> NDArray[np.int64]:
-    """Return the number of tiles in each line that only empty cells, if any, separate from an equal tile."""
+    """Return the number of tiles in each line that are next to an equal tile, ignoring empty cells."""
     tiles = without_gaps(lines)
     first, second, third = (tiles[:-1] == tiles[1:]) & (tiles[1:] > 0)
     merging: NDArray[np.int64] = np.sum([first, first | second, second | third, third], axis=0)

@@ -83,11 +83,11 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
     Args:
         afterstate: the 64-bit afterstate of the move.
-        depth: moves to search after it, 0 to 15.
+        depth: number of moves to search after the afterstate, 0 to 15.
         cutoff: `float32`, the minimum probability of an afterstate that is searched.
         lines: `[65536] float32`, the heuristic value of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so the table need not be cleared.
-        search: the number of this search, 1 to 2**28 - 1. The table must not contain entries with it.
+        search: the number of this search, 1 to 2**28 - 1. The table must not contain this number.
         state: `[1] State`. If it `grows`, a full table ends the search, so that the caller can try a
             larger one. Otherwise a full table takes no more entries, and the search is slower.
     """
@@ -100,7 +100,7 @@ def search_move(afterstate, depth, cutoff, lines, table, search, state):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, probability, cutoff, lines, table, search, state):
-    """Return the mean of the best move's value over all spawns. Meaningless if the search has ended.
+    """Return the mean over all spawns of the best move's value; meaningless if the search has ended.
 
     `depth` must be above 0, and `probability` at least `cutoff`.
     """
@@ -156,7 +156,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """Return the board slid up, down, left and right: the order of nneonneo's program, for equal tables."""
+    """Return the board slid up, down, left and right: nneonneo's order, which fills the table alike."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)

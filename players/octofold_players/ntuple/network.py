@@ -70,8 +70,8 @@ class NTupleNetwork:
     """An n-tuple network with tables `values` `[S * T * 16**L] float32`: S stages, T tuples of L cells.
 
     `stages` are the exponents of S - 1 tiles, in descending order. A board is in stage 0 until it holds the
-    first of these tiles or a larger one. It is then in stage 1, with the second tile in stage 2, with the
-    second and the third tile in stage 3, and so on.
+    first of these tiles or a larger one. It is then in stage 1 if it lacks the second tile, in stage 2 if it
+    holds the second and lacks the third tile, and so on.
     """
 
     FILES: ClassVar[tuple[str, ...]] = (_DESCRIPTION, _VALUES)
@@ -156,7 +156,7 @@ class NTupleNetwork:
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> NTupleNetwork:
-        """Read a network from the bytes of its files: those of `FILES`, or those of `CompactTables.FILES`.
+        """Read a network from the bytes of its files, which are `FILES` or `CompactTables.FILES`.
 
         Bytes of `FILES` are not copied. Compact tables stay in pages, which only compiled code can read.
 

@@ -28,7 +28,7 @@ _NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 class NTuplePlayer(DeepeningPlayer):
     """A player that searches `depth` moves deep for the largest expected score according to a network.
 
-    If an endgame table has a move, the player makes that move instead.
+    If an endgame table has a move, the player makes this move without a search.
     """
 
     kind: ClassVar[str] = "ntuple"
@@ -86,7 +86,7 @@ class NTuplePlayer(DeepeningPlayer):
 
 
 class NTupleSearch(DeepeningSearch):
-    """A network's search of boards without an endgame table. If `cores` is None, it uses numba's threads."""
+    """A network's search of boards in no endgame table. If `cores` is None, it uses numba's threads."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32

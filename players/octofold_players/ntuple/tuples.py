@@ -24,7 +24,7 @@ def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
 
 
 def check_stages(stages: tuple[int, ...]) -> None:
-    """Raise `ValueError` unless the stages are descending exponents from 15 to 1."""
+    """Raise `ValueError` unless the stages are exponents of 1 to 15 in descending order."""
     if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
         raise ValueError(f"stages {list(stages)}: each must be a whole number from 1 to 15")
     if any(following >= exponent for exponent, following in pairwise(stages)):

@@ -3,8 +3,8 @@
 The heuristic only rewards large tiles in the top left corner with smaller tiles to the right and below. Once
 five or six large tiles form a block there, the tables make the next large tile beside it. The search and the
 tables are weak alone. Together they are macroxue's player (https://github.com/macroxue/2048-ai), the source
-of the heuristic, the formations and the cut-offs. macroxue's depth is smaller by one, because it does not
-count the first move.
+of the heuristic, the formations and the cut-offs. macroxue's program gives depths that are smaller by
+one, because it does not count the first move.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """An expectimax search of boards without an endgame table. If `cores` is None, it uses numba's threads.
+    """An expectimax search of boards in no endgame table. If `cores` is None, it uses numba's threads.
 
     The moves of a board share a transposition table. Therefore one thread searches all of them: several
     threads would change the result.

@@ -3,11 +3,11 @@
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
 Only the heuristic value of the last afterstates counts. An afterstate is not searched if it is too deep or
-too unlikely, or if its heuristic value is less than twice that of the largest tile on the board to search,
-because it is then too far from the formation. This limit does not apply if the board to search is itself
-below it. If all moves have negative values, the board is searched once more, with limits only on depth and
-probability. In this second search, a lost game costs more than most disorder. macroxue's player does all this
-(https://github.com/macroxue/2048-ai) to save time for the moves that matter.
+too unlikely, or if its heuristic value is less than twice the value of the largest tile on the board to
+search, because it is then too far from the formation. This limit does not apply if the board to search is
+itself below the limit. If all moves have negative values, the board is searched once more, with limits only
+on depth and probability. In this second search, a lost game costs more than most disorder. macroxue's player
+does all this (https://github.com/macroxue/2048-ai) to save time for the moves that matter.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _value_of_largest_tile(board):
 
 @njit(cache=True, nogil=True)
 def _expected(afterstate, depth, likely, least_likely, least_worth, lost, lines, table, search, state):
-    """Return the mean of the best move's value over all spawns. Meaningless if the search has ended."""
+    """Return the mean over all spawns of the best move's value; meaningless if the search has ended."""
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < least_worth or state[0].ended:
         return worth
