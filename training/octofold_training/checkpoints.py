@@ -32,12 +32,12 @@ _DIGITS = 12  # number of the digest's hexadecimal digits in the name of the wei
 
 
 class CheckpointError(TrainingError):
-    """A checkpoint is missing, damaged or in an unknown format. The message names the file and the cause."""
+    """An error about a checkpoint that is missing, damaged or in an unknown format; names file and cause."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, its architecture, how it was trained, and the SHA-256 of its weights file."""
+    """A trained network, its architecture, its training, and the SHA-256 of its weights file."""
 
     network: nn.Module
     architecture: Architecture

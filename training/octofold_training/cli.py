@@ -28,14 +28,14 @@ Tile = Literal[32, 64, 128, 256, 512, 1024, 2048]
 
 @dataclass
 class StudentFlags(NetworkFlags):
-    """Options of `student`."""
+    """Options of `octofold-train student`."""
 
     teacher: Folder = option(Path("runs/teacher"), "folder of the n-tuple network to learn from")
 
 
 @dataclass
 class EndgameFlags:
-    """Options of `endgame`."""
+    """Options of `octofold-train endgame`."""
 
     five: Tile = option(
         256,
@@ -49,7 +49,7 @@ class EndgameFlags:
 
 @dataclass
 class TrimFlags:
-    """Options of `trim`."""
+    """Options of `octofold-train trim`."""
 
     tables: Path = option(Path("runs/endgame"), "folder of the tables")
     out: Folder = option(Path("runs/endgame-small"), "folder for the trimmed tables")

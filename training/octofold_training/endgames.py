@@ -1,4 +1,4 @@
-"""The commands `octofold-train endgame`, which makes endgame tables, and `trim`, which shrinks them."""
+"""`octofold-train endgame`, which makes endgame tables, and `octofold-train trim`, which shrinks them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Options = TypeVar("Options")
 
 
 class RecipeError(TrainingError):
-    """The recipe is missing, is not valid TOML, or has a wrong table, key or value."""
+    """An error about a recipe that is missing, is not valid TOML, or has a wrong table, key or value."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
         final = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {final.average:,.0f} ± {final.error:,.0f} ({final.games} games, one view)")
         if weak := random_note(final.average, (final.average - final.error, final.average + final.error)):
-            print(f"            {weak} It has to learn from more positions.")
+            print(f"            {weak} Train the network on more positions.")
     untrained = "" if run.has_learned else " (initial weights: no update yet)"
     print(f"checkpoint: {flags.checkpoint}{untrained}\ncurves:     {flags.state / 'curves.png'}")
     # Networks that do not read one-hot planes come from publications, in which they play on one view.

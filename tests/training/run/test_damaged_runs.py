@@ -68,7 +68,7 @@ def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: 
     history = tmp_path / "run" / "history.jsonl"
     history.parent.mkdir()
     history.write_text('{"positions": 5, "average": 3.0}\n')
-    with pytest.raises(TrainingError, match=r"history\.jsonl:1 has no loss: it is of another kind of run"):
+    with pytest.raises(TrainingError, match=r"jsonl:1 has no loss: the report is from another kind of run"):
         student.train(tmp_path, positions=320.0)
     assert history.read_text() == '{"positions": 5, "average": 3.0}\n'
 

@@ -14,7 +14,7 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
 _WARM_UP_MOVES = 8_000
-"""Limit of the random number of moves in each game before a run: about a whole game of the teacher."""
+"""Maximum of the random number of moves in each game before a run: about a whole game of the teacher."""
 _WARM_UP_GAMES = 128
 """Number of games that a call of `_play` prepares. Ctrl-C takes effect between two calls."""
 
@@ -45,7 +45,7 @@ class PositionPool:
         return self.boards[start : start + self.batch_size]
 
     def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """Make one legal move in each game of the batch: the teacher's in the first half, then the student's.
+        """Make a legal move in each game of the batch: the teacher's in the first half, else the student's.
 
         Returns `[B] bool`: which games ended and were replaced.
         """

@@ -17,7 +17,7 @@ from octofold_training.games.tensor_environment import Environment, MoveTable
 from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
 
 _BETWEEN_SNAPSHOTS = 128
-"""Moves from one snapshot to the next. The 64 snapshots of an `Environment` cover about a teacher's game."""
+"""Moves from one snapshot to the next. The 64 snapshots of an `Environment` cover about one whole game."""
 _STUDENT_RESTARTS = 0.75
 """Share of the student's games that begin with a board of the teacher."""
 
@@ -46,7 +46,7 @@ class TensorPool:
         return torch.cat([each.boards for each in both]), torch.cat([each.legal for each in both])
 
     def advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
-        """Make one legal move in each game: the teacher's in the first half, then the student's.
+        """Make one legal move in each game: the teacher's in the first half, the student's in the second.
 
         Returns the number `[]` of the student's games that ended and were replaced.
         """
@@ -83,8 +83,8 @@ class TensorPool:
 def desynchronize(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
     """Let the teacher make up to `moves` moves in each game, and yield after each move.
 
-    Games with the same number of moves would reach their large merges at the same time. So at the end, each
-    game returns to the board that it had after a random number of moves.
+    Games with the same number of moves would reach their large merges at the same time. So each game
+    finally returns to the board that it had after a random number of moves.
     """
     if not moves:
         return

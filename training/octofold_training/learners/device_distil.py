@@ -1,8 +1,8 @@
 """Distillation on one GPU, which holds the games, the teacher's tables and the student.
 
-The soft labels and the loss are those of `distil`, which runs games and teacher on the CPU, at about ten
-thousand positions a second per core. In this module, only reports leave the device, so the student keeps a
-GPU busy. The module also runs on a CPU, for tests.
+The soft labels and the loss are the same as in `distil`, which runs games and teacher on the CPU, at
+about ten thousand positions a second per core. In this module, only reports leave the device, so the student
+keeps a GPU busy. The module also runs on a CPU, for tests.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class DeviceDistilOptions(StudentOptions):
     )
     warm_up_moves: int = option(
         8_000,
-        "limit of the random number of moves that the teacher plays in each game before the run, so that all "
-        "stages of a game occur",
+        "maximum of the random number of moves that the teacher plays in each game before the run, so that "
+        "all stages of a game occur",
     )
 
 

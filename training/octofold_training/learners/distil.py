@@ -125,7 +125,7 @@ class Distillation(StudentRun):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `StudentRun.restore`.
 
-        The batch size may differ from that of `state` if the total number of games is the same.
+        The run of `state` may have had another batch size if the total number of games is the same.
         """
         super().restore(state)
         games = {name: part.numpy().view(np.uint64) for name, part in state["games"].items()}

@@ -150,8 +150,8 @@ def _play(board, values, layout, buffers, indices):
 def _learn_backwards(afterstates, rewards, last, rate_factor, entries, layout, indices, own_rates):
     """Update the values of an episode's afterstates, from the last to the first.
 
-    Two rows of `indices` alternate: an update uses the entries of one row, while those of the other are
-    prefetched. `last` is the reward of a final move that makes a tile above 32768, or 0.
+    Two rows of `indices` alternate: an update uses the entries of one row, while the entries of the other
+    row are prefetched. `last` is the reward of a final move that makes a tile above 32768, or 0.
     """
     values = entries[:, 0]
     target = np.float32(last)

@@ -8,8 +8,8 @@ G1 is the target of s1', and l is lambda. Every table entry has its own rate |E|
 its errors and A the sum of their absolute values (temporal coherence; Beal and Smith 1999, for 2048
 Jaskowski, "Mastering 2048 with Delayed Temporal Coherence Learning", 2016).
 
-The next episode restarts from the middle of the last one, until fewer than ten moves are left, so that late
-positions are frequent (Matsuzaki, "Developing 2048 Player with Backward Temporal Coherence Learning and
+The next episode restarts from the middle of the previous episode, until fewer than ten moves are left. So
+late positions are frequent (Matsuzaki, "Developing 2048 Player with Backward Temporal Coherence Learning and
 Restart", ACG 2017).
 
 If late boards have their own tables, a share of the games begins with a board at which an earlier game
@@ -277,7 +277,7 @@ class NTupleLearner:
         )  # assigned last, so that an interruption changes nothing
 
     def prune(self) -> None:
-        """If pruning is due, set all entries to 0 that `octofold-export` would not keep in its compact form.
+        """If pruning is due, set to 0 all entries that `octofold-export` would leave out of the compact form.
 
         The kept entries go on learning and compensate for the pruned ones. So the compact form of the trained
         network is nearly as strong.

@@ -75,9 +75,9 @@ class StudentProgress(RunProgress):
     """The progress of a student's run."""
 
     accuracy: float
-    """Share of moves that agree with the teacher's."""
+    """Share of moves that agree with the teacher's moves."""
     regret: float
-    """Mean regret in the student's games: the value of the best move minus that of its move, in points."""
+    """Mean regret in the student's games, in points: value of the best move minus value of the move made."""
     student_games: int
     """Number of the student's games that ended since the last report."""
 
@@ -94,7 +94,7 @@ class HiddenMuon:
     layer's size. They are cheap beside a convolution, which uses its weights on many cells of every board.
     For a dense layer in batches of a thousand, they would take about as long as the gradients.
 
-    The steps are as long as those of AdamW, so that both optimizers can use the same learning rate and weight
+    The steps are as long as AdamW's steps, so that both optimizers can use the same learning rate and weight
     decay (Liu and others, "Muon is Scalable for LLM Training", 2025).
     """
 
@@ -224,8 +224,8 @@ class StudentRun(TrainingRun[StudentProgress]):
     ) -> StudentProgress:
         """Return the report on `updates` updates.
 
-        `loss`, `accuracy`, `regret` and `games` are means over these updates. `games` counts the student's
-        games that ended.
+        `loss`, `accuracy` and `regret` are means over these updates. `games` is the mean number of the
+        student's games that ended in an update.
 
         Raises:
             TrainingError: the loss is not a finite number.

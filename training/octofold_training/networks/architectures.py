@@ -36,7 +36,7 @@ DenseSizes = Annotated[
 
 
 class ArchitectureError(TrainingError):
-    """A description does not match any architecture that this version knows."""
+    """An error about a description that matches no architecture that this version knows."""
 
 
 class NetworkArchitecture(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def exclusive_folder(folder: Path, name: Path | None = None) -> Iterator[None]:
     """Create `folder` if missing, and lock it, since two processes would mix their states and histories.
 
-    The lock ends when the process ends, even by a crash. If `folder` is renamed at the end, `name` is the
-    name that the user gave.
+    The lock ends when the process ends, even by a crash. If the caller renames `folder` later, `name` is
+    its later name, for the error.
 
     Raises:
         TrainingError: another process holds the lock, or the folder cannot be written.
@@ -56,7 +56,8 @@ class History:
         for number, report in enumerate(reports, 1):
             if missing := [name for name in fields if name not in report]:
                 raise TrainingError(
-                    f"{file}:{number} has no {missing[0]}: it is of another kind of run; name another --state"
+                    f"{file}:{number} has no {missing[0]}: the report is from another kind of run; "
+                    "name another --state"
                 )
         self.reports = [report for report in reports if report["positions"] <= positions]
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
@@ -69,7 +70,7 @@ class History:
 
 
 def read_reports(file: Path) -> list[dict[str, Any]]:
-    """Return the reports in a file, without a truncated last line. A missing file has none.
+    """Return the reports in a file, without a truncated last line; no reports if the file is missing.
 
     Raises:
         TrainingError: a line is not a report. The message names file and line.

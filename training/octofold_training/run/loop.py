@@ -131,7 +131,7 @@ def save_state(run: TrainingRun[Any], folder: Path, begun: SavedRun) -> None:
 
 
 def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
-    """Load the state that `save_state` wrote into a new run. Return the stages and the identity.
+    """Set a new run to the state that `save_state` wrote. Return the stages and the identity.
 
     Raises:
         TrainingError: the state belongs to another run, has another format or is damaged.

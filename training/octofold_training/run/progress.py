@@ -24,7 +24,7 @@ def notice(text: str) -> None:
 
 
 class Forecast:
-    """Forecasts the time left of a run from its recent speed."""
+    """A forecast of the time left in a run, from its recent speed."""
 
     def __init__(self, limit_seconds: float = math.inf) -> None:
         """Make a forecast for a run that stops after `limit_seconds` or earlier."""

@@ -34,7 +34,7 @@ def global_generator(device: torch.device) -> torch.Generator:
 def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
     """Set the state of a generator, or seed it with `seeds` if the state has the format of another device.
 
-    The state of a CPU's generator has another format than that of a GPU's.
+    Generators of CPUs and GPUs have states of different formats.
     """
     if state.shape == generator.get_state().shape:
         generator.set_state(state)

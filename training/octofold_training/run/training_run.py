@@ -22,7 +22,7 @@ class RunProgress:
     seconds: float
     """Seconds of learning of the whole run so far."""
     positions: int
-    """Positions of the whole run so far."""
+    """Number of positions of the whole run so far."""
     positions_per_second: float
     loss: float | None
     """Average loss, or None without updates."""
