@@ -99,7 +99,7 @@ def _parse_options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if types[name] not in _PARSERS:
             readable = ", ".join(kind.__name__ for kind in _PARSERS if isinstance(kind, type))
             raise SpecError(
-                f"{kind}: {name} has the type {_type_name(types[name])}, but specs only take {readable}"
+                f"{kind}: the type of {name} must be one of {readable}, got {_type_name(types[name])}"
             )
         read, what = _PARSERS[types[name]]
         try:

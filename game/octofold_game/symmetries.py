@@ -18,7 +18,7 @@ CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _TURNED], dtype=np.
 VIEWS: dict[int, tuple[int, ...]] = {8: tuple(range(8)), 4: (0, 1, 2, 3), 2: (0, 2), 1: (0,)}
 """For each possible number of views that a network evaluates, the symmetries of these views. Two views are
 the board and its rotation by 180 degrees, and four are its rotations. Each set is a subgroup of the eight
-symmetries. Therefore, applying one of them to a board permutes the views and turns the answer."""
+symmetries. So a symmetry of the set, applied to a board, permutes the views and turns the answer."""
 
 _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of up, right, down, left
 

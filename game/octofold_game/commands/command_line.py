@@ -13,7 +13,7 @@ from octofold_game.commands.suggestions import did_you_mean
 WRONG_COMMAND_LINE = 2
 """Exit code for a wrong command line."""
 _LONGEST_WORD = 100
-"""Maximum number of characters that an error message quotes of an unknown word."""
+"""Maximum number of characters of an unknown word in an error message."""
 
 
 class Parser(argparse.ArgumentParser):

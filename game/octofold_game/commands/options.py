@@ -29,7 +29,7 @@ from octofold_game.commands.command_line import Parser
 from octofold_game.commands.suggestions import did_you_mean
 
 _LONGEST_VALUE = 100
-"""Maximum number of characters that an error message quotes of a wrong value."""
+"""Maximum number of characters of a wrong value in an error message."""
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _MOST_DIGITS = 20
 """Maximum number of digits of an integer. The largest value of an option, 2**64 - 1, has 20 digits."""

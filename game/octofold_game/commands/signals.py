@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 _IGNORED_SECONDS = 5.0
-"""Time after a signal in which further signals are ignored. When a terminal closes, it and its shell each
-send a SIGHUP."""
+"""Seconds after a signal during which further signals are ignored. When a terminal closes, it and its shell
+each send a SIGHUP."""
 
 
 @contextmanager

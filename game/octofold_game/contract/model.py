@@ -85,7 +85,7 @@ class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Share of the boards from one stage of the games on which a precision makes the same move as float32."""
+    """The number of boards from one stage of the games, and the share with the same move as in float32."""
 
     boards: Count
     agreement: float
@@ -98,7 +98,7 @@ class GraphFile(ListedFile, frozen=True, kw_only=True, omit_defaults=True):
     """The files of tensors that are too large for the graph, by the name of the tensor."""
     moves: ListedFile | None = None
     """A faster graph with only the output `move`. It lacks the initializers that it shares with the complete
-    graph; a server adds those."""
+    graph; a server adds them."""
     agreement: float | None = None
     """Share of the boards on which the move is the same as in float32; None for float32 itself."""
     agreement_by_stage: dict[str, StageAgreement] = {}
@@ -151,7 +151,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     one_by_one: Count
     """Number of boards that were compared one at a time."""
     equal_moves: float | None = None
-    """Share of the boards on which both make the same move. Rounding errors cause the differences."""
+    """Share of the boards on which graph and network make the same move. Rounding causes the differences."""
 
 
 class ServedPlayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

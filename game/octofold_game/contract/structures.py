@@ -36,7 +36,7 @@ _BOUNDS = {
 }
 
 _LONGEST_VALUE = 60
-"""Maximum number of characters that an error quotes of a wrong value, since content may be hostile."""
+"""Maximum number of characters of a wrong value in an error, since content may be hostile."""
 
 _NO_CHOICE = "Invalid enum value"
 _OF_A_KEY = " - at `key` in `$`"

@@ -148,8 +148,8 @@ def _lower_range(upper, layer, layers):
 def _find_following(layer, shape, layers, starts, seen, afterstates, first, last):
     """Mark all positions that can follow the positions of a layer with upper numbers `first` to `last` - 1.
 
-    `starts` and `seen` have arrays for the layer and the next two. `afterstates` marks the afterstates whose
-    followers are already marked.
+    `starts` and `seen` have arrays for the layer and the next two layers. `afterstates` marks the
+    afterstates whose followers are already marked.
     """
     for upper in range(first, last):
         begin, end = _lower_range(upper, layer, layers)
@@ -180,8 +180,8 @@ def _solve_layer(
 ):
     """Solve the positions of a layer in the units of work `first` to `last` - 1.
 
-    `starts` and `chances` have arrays for the layer and the next two. `of_afterstates` holds the chances of
-    the layer's afterstates, as far as they are known.
+    `starts` and `chances` have arrays for the layer and the next two layers. `of_afterstates` holds the
+    chances of the layer's afterstates, as far as they are known.
     """
     lowers = len(layers.lower_ranks)
     for upper in range(first * _UPPERS_PER_UNIT, min(last * _UPPERS_PER_UNIT, len(layers.upper_sums))):
