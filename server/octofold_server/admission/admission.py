@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
-"""A callback that makes an open stream stop reading messages. The messages that it has read are still
+"""A callback that makes an open stream stop reading messages. The messages that were read are still
 answered."""
 
 EndIfIdle = Callable[[float], None]
@@ -244,7 +244,7 @@ class Admission:
         return token
 
     def end_idle_streams(self, idle_seconds: float) -> None:
-        """End the open streams that are idle, or whose replies are not read, for this many seconds."""
+        """End each open stream that was idle, or whose replies were not read, for this many seconds."""
         with self._lock:
             ends = [end_if_idle for *_, end_if_idle in self._streams.values()]
         for end_if_idle in ends:

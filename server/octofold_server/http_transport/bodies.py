@@ -15,8 +15,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import RETRY_SECONDS, Refusals
 
 PATIENCE_SECONDS = 1.0
-"""Minimum age in seconds of a body that is ended to make room. It does not apply to a client with two or
-more arriving bodies more than the client that needs the room."""
+"""Minimum age in seconds of a body that is ended to make room. It does not apply to a client with at least
+two more arriving bodies than the client that needs the room."""
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Application key: seconds that a client may take to read a reply."""

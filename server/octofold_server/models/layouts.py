@@ -36,7 +36,7 @@ ONE_LANE_BATCH_SIZE = 32
 def choose_device(wanted: str) -> str:
     """Return the device for a value of --device: "cpu" or "cuda".
 
-    With "auto" and onnxruntime's GPU build, the user probably expects a GPU. If it cannot be used, the reason
+    With "auto" and onnxruntime's GPU build, the user probably expects a GPU. If none can be used, the reason
     is logged.
 
     Raises:

@@ -219,7 +219,7 @@ class Loader:
 
 
 def _may_have_moves(card: Card) -> bool:
-    """Return whether an export would write a graph for moves alone: for tables, or for votes of 8 views."""
+    """Return whether a new export would have a graph for moves alone, as for tables and votes of 8 views."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 

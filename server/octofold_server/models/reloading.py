@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class Reloading:
     """Reloads models on request, and when the model repository has changed.
 
-    It polls the repository, because that works on every file system, including network mounts.
+    It polls the repository, because polling works on every file system, including network mounts.
 
     Args:
         models: the models to reload.

@@ -267,7 +267,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _is_visible(text: str) -> bool:
-    """Return whether the page may show a folder with this name. It must be printable and not hidden."""
+    """Return whether the page may show a folder with this name, which must be printable and not hidden."""
     return text.isprintable() and not text.startswith(".") and text != ""
 
 
