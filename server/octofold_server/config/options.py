@@ -22,7 +22,7 @@ from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
 from octofold_proto.messages import LONGEST_SEARCH_US
 
-from octofold_server.config.policies import VersionPolicies, parse_kinds, parse_policies
+from octofold_server.config.version_policies import VersionPolicies, parse_kinds, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 _DAY = 86_400

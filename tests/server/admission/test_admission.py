@@ -31,7 +31,7 @@ from octofold_server.admission.admission import Admission, AdmissionLimits
 from octofold_server.admission.request import Request
 from octofold_server.batching.call import Answer
 from octofold_server.config.options import Config
-from octofold_server.config.policies import parse_policies
+from octofold_server.config.version_policies import parse_policies
 from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.native import NativeRpc
 from octofold_server.grpc_transport.unary import UnaryCalls

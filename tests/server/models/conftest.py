@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from octofold_server.config.options import Config
-from octofold_server.config.policies import parse_policies
+from octofold_server.config.version_policies import parse_policies
 from octofold_server.models.registry import Models
 from support.registries import Backends, NewModels
 

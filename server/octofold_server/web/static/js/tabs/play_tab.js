@@ -74,7 +74,7 @@ export class PlayTab {
     const key = event.key.toLowerCase();
     if (move !== undefined) this.play(move);
     else if (key === "u" || key === "backspace") this.undo();
-    else if (key === "h") this.showBestMove();
+    else if (key === "h") this.showBestMoveArrow();
     else if (key === "n") this.restart();
     else if (key === " " && !event.target.closest("button, a, summary")) this._autoplay.toggle();
     else return false;
@@ -118,7 +118,7 @@ export class PlayTab {
   }
 
   /** Show the model's move with an arrow. */
-  async showBestMove() {
+  async showBestMoveArrow() {
     await this._advice.ask(this.game.board, -1, { aloud: true });
     const move = this._advice.answer?.move ?? -1;
     if (move < 0) return;
@@ -258,7 +258,7 @@ export class PlayTab {
     byId("play-undo").addEventListener("click", () => this.undo());
     byId("play-go-on").addEventListener("click", () => (byId("play-over").hidden = true));
     byId("play-over-undo").addEventListener("click", () => this.undo());
-    byId("play-hint-button").addEventListener("click", () => this.showBestMove());
+    byId("play-hint-button").addEventListener("click", () => this.showBestMoveArrow());
     byId("play-edit").addEventListener("click", () => {
       this._editor.toggle();
       byId("play-edit").setAttribute("aria-expanded", String(this._editor.isOpen));
