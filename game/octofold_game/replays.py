@@ -365,7 +365,7 @@ class ReplayOrder:
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each piece of the file, in the order that sorts the games."""
+        """Yield the start and end of each piece of the file, in ascending order of the games."""
         if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return

@@ -93,7 +93,7 @@ def without_exponent(value: float) -> str:
 
 
 def _column(share: float, is_value: bool) -> str:
-    """Format a CSV column: a probability, or a player's value of a move."""
+    """Format a number of the CSV output: a probability, or a player's value of a move."""
     if not math.isfinite(share):
         return ""
     return without_exponent(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"

@@ -57,10 +57,10 @@ def difference_interval(differences: ArrayLike) -> Interval | None:
 
 
 def student(freedom: float) -> float:
-    """Return the 97.5% quantile of Student's t distribution, to four digits from 9 degrees of freedom on.
+    """Return the 97.5% quantile of Student's t distribution.
 
-    The expansion is from Fisher and Cornish, "The percentile points of distributions having known cumulants",
-    1960.
+    It is exact to four digits for 9 or more degrees of freedom. The expansion is from Fisher and Cornish,
+    "The percentile points of distributions having known cumulants", 1960.
     """
     z, n = Z, freedom
     return (

@@ -31,7 +31,7 @@ CAP = 4
 FIRST_LOOK = 20
 """Number of games at the first look."""
 _FEWEST_NEW_GAMES = 50
-"""Minimum number of games between two looks, from 200 games on. Fewer games would make small batches."""
+"""Minimum number of games between two looks after game 200. Fewer games would make small batches."""
 MOST_STAKED = 0.95
 """Maximum share of the wealth that a gambler can lose in one game. At 100%, all could be lost."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
@@ -57,7 +57,7 @@ def greatest_score(largest_exponent: int) -> int:
     2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
     worth 4 points, although nobody scored them. So a score is at most the worth of all tiles on the board.
 
-    At most 18 - e tiles are 2**e or larger, for e from 2 on. For e = 2, 18 - e is the number of cells. If it
+    At most 18 - e tiles are 2**e or larger, for every e >= 2. For e = 2, 18 - e is the number of cells. If it
     holds for e, it holds for e + 1: consider a move that merges a > 0 pairs of 2**e and b larger pairs, and
     leaves n tiles above 2**e. Before it, n - a + b tiles were above 2**e, and 2 * a further tiles were 2**e,
     so n + a + b <= 18 - e and n <= 17 - e. A move without such a merge, and a new tile, which is at most a 4,

@@ -52,7 +52,7 @@ Load = Closed | Open
 
 
 def per_second(rate: float) -> str:
-    """Format a rate with at least three digits, and without decimals from 100 on."""
+    """Format a rate with at least three digits, and without decimals if it is 100 or more."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 

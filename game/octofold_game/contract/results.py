@@ -33,7 +33,7 @@ FIRST_GAMES = 10
 """Number of games at the start of a comparison that only determine the cap of the scores. The test by betting
 begins after them, because bets need a known cap."""
 RANDOM_AVERAGE = 1_095
-"""Average score of random moves (1,062 to 1,129; 1,000 games, papers/README.md)."""
+"""Average score of random moves (95% interval 1,062 to 1,129; 1,000 games; papers/README.md)."""
 UNDECIDED, NO = 3, 4
 """Exit codes of a comparison whose question is undecided (`UNDECIDED`), or whose answer is no (`NO`)."""
 

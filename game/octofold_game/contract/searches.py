@@ -90,8 +90,8 @@ class ServedKind(Protocol):
 
         Args:
             options: the options in the card; missing options have their defaults.
-            files: the content of the card's files by name, read-only. The files may have gigabytes. They are
-                memory-mapped, so do not copy them.
+            files: the content of the card's files by name, read-only. They may be gigabytes in size. They
+                are memory-mapped, so do not copy them.
             cores: number of cores that one call of `find` may use.
 
         Raises:
