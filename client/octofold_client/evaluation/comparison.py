@@ -242,19 +242,21 @@ class Comparison:
         if self.bets is None:
             return self._no_bets if self.stopped or self.question is not None else ""
         games = f"{counted(len(self.bets.first), 'game')} each"
-        scope = "Valid at any look"
+        conditions = []
         if self.above_cap:
             ours, theirs = (
                 f"{share:.1%} ({percents(interval)})" for share, interval in self.above_cap.values()
             )
-            scope = (
-                f"Valid at any look, with scores counted up to {self.bets.cap:,} ({ours} of the games of "
-                f"{self.first.name} and {theirs} of the games of {self.second.name} score more)"
+            conditions.append(
+                f"scores counted up to {self.bets.cap:,} ({ours} of the games of {self.first.name} and "
+                f"{theirs} of the games of {self.second.name} score more)"
             )
             games += f" after the first {FIRST_GAMES}, which set this cap"
         if self.bets.worth is not None:
             times = worth_in_words(self.bets.worth)
-            scope += " and without the luck of the tiles" + (f" (worth {times} the games)" if times else "")
+            worth = f" (worth {times} the games)" if times else ""
+            conditions.append(f"the luck of the tiles removed{worth}")
+        scope = "Valid at any look" + (f", with {' and '.join(conditions)}" if conditions else "")
         if self.finding is None:
             better, worse, difference, limits = self._turned(self.bets.difference, self.bets_interval)
             amount, low, high = _rounded(difference, limits)
