@@ -33,7 +33,7 @@ class Limit(Struct):
     """The percentile, above 0; 100 is the maximum."""
     milliseconds: float
     highest_rate: float | None = None
-    """The highest rate that the search found, in calls per second; None if no rate keeps the limit, or if the
+    """The highest rate that the search found, in calls per second; None if no rate meets the limit, or if the
     search has not ended."""
 
     def __str__(self) -> str:
@@ -154,7 +154,7 @@ class StepResult(Struct, kw_only=True):
         if self.errors:
             parts.append(f"{sum(self.errors.values()):,} errors")
         if self.holds is not None:
-            parts.append("keeps the limit" if self.holds else "exceeds the limit")
+            parts.append("meets the limit" if self.holds else "exceeds the limit")
         return ", ".join(parts)
 
 
@@ -298,9 +298,9 @@ def remarks(test: LoadTest) -> list[str]:
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate
         found.append(
-            f"no tested rate keeps the limit {test.limit}"
+            f"no tested rate meets the limit {test.limit}"
             if rate is None
-            else f"the highest rate found that keeps the limit {test.limit} is {per_second(rate)} calls/s, "
+            else f"the highest rate found that meets the limit {test.limit} is {per_second(rate)} calls/s, "
             f"{per_second(rate * test.boards_a_call)} boards/s"
         )
     if not test.finished:

@@ -44,7 +44,7 @@ class LoadTestRun:
         self.test.finished = True
 
     def search(self) -> None:
-        """Search for the highest rate that keeps the test's limit, starting at the rate of one caller.
+        """Search for the highest rate that meets the test's limit, starting at the rate of one caller.
 
         Raises:
             LoadTestError: all calls failed, or the load cannot be generated.
@@ -115,9 +115,9 @@ class LoadTestRun:
 
 
 def highest_rate(first: float, is_kept: Callable[[float], bool]) -> float | None:
-    """Return the highest rate that keeps a limit, or None.
+    """Return the highest rate that meets a limit, or None.
 
-    The search doubles or halves the rate, starting at `first`, until one rate kept the limit and one failed.
+    The search doubles or halves the rate, starting at `first`, until one rate met the limit and one failed.
     Then it repeatedly tries their geometric mean.
     """
     kept: float | None = None

@@ -377,7 +377,7 @@ def test_the_search_ends_with_a_rate_that_keeps_the_limit_and_says_so(tmp_path: 
     assert 280 < max(held) < min(failed) <= 1.05 * max(held)
     assert (
         remarks(test)[0]
-        == "the highest rate found that keeps the limit p99 of 20 ms is 300 calls/s, 1,199 boards/s"
+        == "the highest rate found that meets the limit p99 of 20 ms is 300 calls/s, 1,199 boards/s"
     )
 
 
