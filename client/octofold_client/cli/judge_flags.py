@@ -141,8 +141,8 @@ class LuckFlag(ServerFlags):
 def shipped_values(models: Path | None = None) -> Judge | None:
     """Return the newest n-tuple network in a model repository as a judge.
 
-    It is in `models`, or else in the repository that the environment variable names, or else in the default
-    one. Return None if no repository has such a network, or if numba is missing.
+    The repository is `models`, or else the one that OCTOFOLD_MODELS names, or else the default one. Return
+    None if no repository has such a network, or if numba is missing.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:

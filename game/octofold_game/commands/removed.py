@@ -30,7 +30,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "--tune": "the best batch size is measured when a model is loaded; set another one with --lanes, "
         "--threads and --max-batch-size",
         "--spinning": "threads never spin while they wait, so no option is needed",
-        "--tf32": "use --precision fp16, which is faster; the card has the share of moves equal to fp32",
+        "--tf32": "use --precision fp16, which is faster; the card has the share of moves that are equal to "
+        "those of fp32",
         "--tensorrt": "use NVIDIA Triton to serve the same folder with TensorRT",
         "--max-message-bytes": _LIMIT,
         "--max-boards": _LIMIT,
