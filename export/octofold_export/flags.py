@@ -191,8 +191,8 @@ class Flags:
     symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
         None,
         "number of views of the board that the network sees: 8 (all), 4 (the rotations), 2 (the half turn), "
-        "1 (the board itself), or auto, by which games choose the fewest views that lose nothing (default: 8 "
-        "for --checkpoint and --ntuple, otherwise auto)",
+        "1 (the board itself), or auto, which plays games to find the fewest views that lose nothing "
+        "(default: 8 for --checkpoint and --ntuple, otherwise auto)",
         metavar="VIEWS",
     )
     precisions: Precisions | None = option(

@@ -67,7 +67,7 @@ COMMANDS = (
     ),
     Command(
         "endgame",
-        "make endgame tables, which contain the best moves beside large tiles in a corner",
+        "make endgame tables: the best moves for positions with large tiles fixed in a corner",
         "Solve positions with five or six large tiles in a corner, which do not move. For every position, a "
         "table contains the move with the best chance to make the next large tile. The players `perimeter` "
         "and `ntuple` use these tables. The default tables take nine minutes of CPU time, 3.1 GB of memory "
