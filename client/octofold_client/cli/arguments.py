@@ -66,7 +66,7 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_reader(self) -> Callable[[], Credentials]:
-        """Return a function that reads the credentials, even on another machine if it has the files."""
+        """Return a function that reads the credentials, also on another machine that has the files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 

@@ -1,7 +1,7 @@
 """The command `octofold`: parses the command line, runs a subcommand and reports errors.
 
-Every expected error prints one line, `octofold: ...`, and exits with 1; a wrong command line exits with 2 and
-Ctrl-C with 130.
+An expected error prints one line, `octofold: ...`. The exit code is 1 after such an error, 2 after a wrong
+command line and 130 after Ctrl-C.
 """
 
 import os

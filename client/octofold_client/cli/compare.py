@@ -169,7 +169,7 @@ def _check(options: Options, question: Question | None) -> None:
 
 
 def _check_limit(options: Options, question: Question, first: Contender) -> None:
-    """Print a warning if `--limit` games are too few to answer yes about two players with equal scores."""
+    """Print a warning if `--limit` games are too few for the answer yes, even if all scores are equal."""
     if question.kind == BETTER:  # equal players: the answer can only be no
         return
     share, games = 1 / CAP, FIRST_GAMES

@@ -44,8 +44,8 @@ def _find(
 ) -> _Named:
     """Return a judge or adviser that asks the player or model `who`.
 
-    If `who` is the spec of a local player, `local` makes the judge or adviser. Otherwise, `served` makes it
-    from a model of the server, also if `who` lacks options that the local player of this name requires.
+    If `who` is the spec of a local player, `local` makes the judge or adviser. Otherwise, or if `who` lacks
+    options that the local player of this name requires, `served` makes it from a model of the server.
     """
     unfit = None
     if is_spec(who):
@@ -125,7 +125,7 @@ class LuckFlag(ServerFlags):
         `models` is the model repository that the command uses, if any.
 
         Raises:
-            UsageError: the values are not points.
+            UsageError: the judge's values are not in points.
             EvaluationError: the player is unknown, or does not value moves.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
@@ -139,10 +139,10 @@ class LuckFlag(ServerFlags):
 
 
 def shipped_values(models: Path | None = None) -> Judge | None:
-    """Return the newest n-tuple network in a model repository as a judge.
+    """Return a judge: the newest n-tuple network of the first model repository that has one.
 
-    The repository is `models`, or else the one that OCTOFOLD_MODELS names, or else the default one. Return
-    None if no repository has such a network, or if numba is missing.
+    The repositories are, in this order: `models`, the one that OCTOFOLD_MODELS names, and the default one.
+    Return None if no repository has an n-tuple network, or if numba is missing.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:

@@ -155,7 +155,7 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a `map` that uses a process for each of several cores, and computes some results in advance."""
+    """Yield a function like `map` that works ahead of its caller, in a process for each of several cores."""
     if cores == 1:
         yield map
         return

@@ -117,6 +117,6 @@ def local_player(spec: str) -> LocalContender:
 
 
 def is_spec(text: str) -> bool:
-    """Return whether a text is the spec of a local player. `ntuple:2`, for example, is a model version."""
+    """Return whether a text is the spec of a local player. `ntuple:2`, a model version, is not."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names

@@ -162,7 +162,7 @@ class Comparison:
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """Share of each player's games above the cap, with its 95% interval, by the player's name."""
+        """Share of each player's games above the cap and its 95% interval, by name; empty without a cap."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -289,7 +289,7 @@ class Comparison:
 
     @property
     def _sameness(self) -> str:
-        """A sentence if both players are the same or score the same in all games; otherwise empty."""
+        """A sentence that both are the same player or score the same in all games; otherwise empty."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)

@@ -139,7 +139,7 @@ class Contest:
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """Return the pairs with simultaneous intervals, from the scores `[K, N]` of the finished players."""
+    """Return the pairs with simultaneous intervals. `scores` `[K, N]` omits players with missing games."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:

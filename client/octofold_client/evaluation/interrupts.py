@@ -1,4 +1,4 @@
-"""Delays Ctrl-C and other ending signals until the program checks for them between two steps.
+"""Delays Ctrl-C and other signals that end a program, until the program checks for them between two steps.
 
 Without the delay, Python would raise an exception at any instruction, even while gRPC holds a lock. Closing
 the channel would then wait forever.
@@ -13,7 +13,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """Delays signals until `check` while the block runs. Call `check` often.
+    """While the block runs, delays signals until `check` is called. Call `check` often.
 
     Signals without a Python handler are not delayed. Use this only in the main thread, because no other
     thread can set signal handlers.

@@ -103,7 +103,7 @@ def _rank_of_median(n: int) -> int:
 
 
 def share_interval(successes: float, n: int) -> Interval:
-    """Return Wilson's score interval (1927) of `successes / n` for n > 0, even if 0 or n are successes."""
+    """Return Wilson's score interval (1927) of `successes / n` for n > 0, also for 0 or n successes."""
     return _wilson(successes / n, n)
 
 
@@ -112,8 +112,8 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
 
     The observations of one cluster are similar, so they carry less information than independent ones. This is
     Wilson's interval for the effective sample size: the number of independent observations whose share would
-    have the same variance (Korn and Graubard, "Confidence intervals for proportions with small expected
-    number of positive counts estimated from survey data", 1998), with the variance of the ratio estimator.
+    have the variance of the ratio estimator (Korn and Graubard, "Confidence intervals for proportions with
+    small expected number of positive counts estimated from survey data", 1998).
 
     Args:
         successes: `[N]` number of successes in each cluster.

@@ -31,8 +31,8 @@ MAX_SCORES = 4096
 class LiveFile:
     """Writes the file of running games during an evaluation; a context manager.
 
-    When the block ends, it writes a last file without running games. If the evaluation has not begun, it
-    writes nothing, because the file may belong to another evaluation.
+    When the block ends, a last file without running games is written. Before the evaluation has begun,
+    nothing is written, because the existing file may belong to another evaluation.
 
     Args:
         folder: the result folder.

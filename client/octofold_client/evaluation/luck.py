@@ -9,10 +9,10 @@ minus the luck has the same expected value as the score, and a much smaller vari
 This is the estimator of Burch, Schmid, Moravcik, Morrill and Bowling, "AIVAT: A New Variance Reduction
 Technique for Agent Evaluation in Imperfect Information Games" (AAAI 2018), applied to chance alone.
 
-The sequential test needs adjusted scores in a known range (`sequential.py`). So a tile is left out if it, or
-another tile in its place, could bring the luck above the current score or outside a window around 0. This is
-known before the tile is drawn, so the expected value stays the same. `bench/strength/luck.py` measures the
-effect.
+The sequential test needs adjusted scores in a known range (`sequential.py`). So the luck of a tile counts
+as 0 if that tile, or another one in its place, could bring the game's luck above the current score or outside
+a window around 0. This is known before the tile is drawn, so the expected value stays the same.
+`bench/strength/luck.py` measures the effect.
 """
 
 import hashlib
@@ -44,7 +44,8 @@ for a weaker player and underrates it for a stronger one. A game's coefficient i
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
 """A game's luck is limited to -`BAD_LUCK` to `GOOD_LUCK` times the value of the first board."""
 MIN_GAMES_TO_ADJUST = 20
-"""Minimum number of games for an adjustment. The coefficient of each half is chosen from the other half."""
+"""Minimum number of games for an adjustment. The coefficient of each half of the games is chosen from the
+other half."""
 FILE = "luck.npz"
 POINTS = "points"
 """The unit of scores. Only a judge with values in this unit can measure luck."""

@@ -29,8 +29,8 @@ def seconds_left(
     """Return the expected time in seconds until all games have finished; None while too few are finished.
 
     The pace falls when only the last games are running, because a server takes almost as long for a small
-    batch as for a large one. So the result is at least the time that the longest game takes if its
-    number of moves per second stays the same.
+    batch as for a large one. So the result is at least the expected time until the last game ends if each
+    game keeps the present pace of one running game.
 
     Args:
         finished: number of finished games by their length in moves.

@@ -56,7 +56,7 @@ class Conditions:
     """Digest of the model file from the card, or of a local player (`contenders/local_players.py`)."""
     seed: int
     slice: Slice | None = None
-    """The slice to which all games in the folder belong; None if games of any index may be in it."""
+    """The slice to which all games of the folder belong; None if the folder may have games of any index."""
     games: int | None = field(default=None, compare=False)
     """Number of planned games in all slices together: games 0 to `games` - 1 of the seed. None in older
     folders."""
@@ -85,7 +85,7 @@ class Conditions:
 
     @property
     def anonymous(self) -> bool:
-        """Whether the player is a local player without a digest, so that a changed player is not noticed."""
+        """Whether the player is a local player without a digest. Changes of such a player are not noticed."""
         return not self.precision and self.sha256 is None
 
     @property

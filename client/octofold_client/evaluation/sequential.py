@@ -1,4 +1,4 @@
-"""Tests by betting which of two players scores more, for any distribution of scores and any stopping rule.
+"""Tests which of two players scores more, by betting, for any distribution of scores and any stopping rule.
 
 After every game, the test bets against a hypothesis, such as "B is more than 2% worse than A". If the
 hypothesis is true, the expected gain of every bet is 0 or less. The wealth then exceeds 20 times its initial
@@ -40,13 +40,14 @@ these gamblers have half of the wealth, in equal parts. Large shares win fast if
 small shares if scores vary. The other half belongs to a gambler who learns the stakes from earlier games
 (`Record.stakes`)."""
 _FEWEST_KNOWN = 10
-"""Number of games that the learning gambler observes before the first bet."""
+"""Number of games that the learning gambler observes before its first bet."""
 _FEWEST_WITH_LUCK = 30
 """Number of games before luck adjustment begins. The first coefficients are chosen from these games."""
 GAMES_PER_SUM = 10
 """Number of games in each sum that `growth` returns."""
 _BISECTION_STEPS = 30
-"""Number of bisection steps. A limit is exact to 2**-30 of the searched range, and never too narrow."""
+"""Number of bisection steps. A limit is exact to 2**-30 of the searched range. The error can only widen the
+interval."""
 _CELLS = 16
 
 
@@ -110,7 +111,7 @@ class Record:
             second: the scores of the second player.
             sign: 1 to bet that the second player scores more, -1 that it scores less.
             margin: expected gain of the bet if both players are equal, as a share of the first player's
-                average; below 0 if equal players lose by it.
+                average; negative for an expected loss.
         """
         gained = second - first
 
@@ -131,9 +132,9 @@ def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.
     """Return the growth of each gambler's log-wealth in every ten of `[N]` games: `[J + 1, N / 10]`.
 
     Args:
-        gains: the gains per point of stake; none is below -`worst`.
-        worst: the largest possible loss, above 0; broadcast with the gains.
-        stakes: the learning gambler's stakes per point; broadcast with the gains.
+        gains: `[N]` gain of the bet in each game, in points; none is below -`worst`.
+        worst: the largest possible loss in points, above 0; broadcast with the gains.
+        stakes: the learning gambler's stakes per point of gain; broadcast with the gains.
     """
     relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
     learning = np.minimum(MOST_STAKED, np.asarray(stakes) * worst) * relative
@@ -202,7 +203,7 @@ class Bets:
             cap: the largest score that counts, from `cap_of`; no bets are made on the first games, which
                 determine it. None if all scores count.
             lucks: the luck of each player's games, which is removed from the scores; None for plain scores.
-                The coefficients of each part are chosen from the games before it.
+                The coefficients of each part (`_parts`) are chosen from the games before it.
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
@@ -375,7 +376,7 @@ def _limit_between(is_refuted: Callable[[float], bool], outside: float, inside: 
 
 
 def fewest_games(margin: float, share: float = 1 / CAP) -> int:
-    """Return after how many games the answer to "no worse" is yes if all scores are equal.
+    """Return the number of games after which the answer to "no worse" is yes if all scores are equal.
 
     Args:
         margin: the margin as a share of an average score, above 0 and below 1.
@@ -393,6 +394,6 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
 
 
 def next_look(games: int, limit: int) -> int:
-    """Return the number of games at the next look: 25% more than `games` at first, 10% more later."""
+    """Return the number of games at the next look: 25% more than `games`, later 10% more, at most `limit`."""
     more = max(GAMES_PER_SUM, min(games // 4, _FEWEST_NEW_GAMES), games // 10)
     return min(limit, max(FIRST_LOOK, games + more))

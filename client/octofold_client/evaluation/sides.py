@@ -28,7 +28,7 @@ class Side:
     completeness: Completeness
     """Whether all games are finished. Only complete sides are compared."""
     largest_exponent: int = LARGEST_EXPONENT
-    """A game ends when a tile exceeds this exponent."""
+    """A game ends when a tile exceeds 2 to this exponent."""
     luck: Luck | None = None
     """The luck of these games; None without luck adjustment."""
 

@@ -41,7 +41,7 @@ class Histogram:
         return self.sum / self.count if self.count else None
 
     def percentile(self, percent: float) -> int | None:
-        """Return the value that `percent` of the values do not exceed, rounded up by at most 1 part in 256.
+        """Return the value that `percent`% of the values do not exceed, rounded up by at most 1 part in 256.
 
         `percent` is above 0 and at most 100. Returns None without values.
         """

@@ -18,7 +18,7 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING_WINDOWS = 3
-"""Number of windows that must agree to end a step. The figures of a step are those of its last windows."""
+"""Number of windows that must agree to end a step. The figures of a step are from the last windows."""
 TOLERANCE = 0.10
 """Maximum difference between a window and the average of the agreeing windows, as a share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
@@ -236,7 +236,7 @@ def percentile_name(percentile: float) -> str:
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Return the average and the percentiles (`limit`'s, too) by name; all are None without answers."""
+    """Return average and percentiles by name, with the percentile of `limit`; all None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {

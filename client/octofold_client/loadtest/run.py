@@ -15,7 +15,7 @@ PRECISION = 1.05
 """The search ends when the lowest rate that failed is at most this multiple of the highest rate that kept the
 limit."""
 FARTHEST = 1024
-"""The search gives up at the first rate divided by this number."""
+"""The search gives up if even the first rate divided by this number does not meet the limit."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LoadTestRun:
         """Measure a load until three windows agree, or for the maximum number of windows.
 
         In a search, a step also ends after three windows in a row that exceed the limit. Without a limit, a
-        step goes on while calls are waiting and none of them ended in the last windows, because such windows
+        step goes on while calls are waiting and no call ended in the last windows, because such windows
         measure nothing.
 
         Args:
@@ -115,7 +115,7 @@ class LoadTestRun:
 
 
 def highest_rate(first: float, is_kept: Callable[[float], bool]) -> float | None:
-    """Return the highest rate that meets a limit, or None.
+    """Return the highest rate that meets a limit; None if even `first` / `FARTHEST` does not meet it.
 
     The search doubles or halves the rate, starting at `first`, until one rate met the limit and one failed.
     Then it repeatedly tries their geometric mean.

@@ -166,7 +166,7 @@ class RayCluster:
             seed: seed of the games.
             games: indices of new games, and unfinished games to continue.
             parallel: maximum number of games of a task.
-            largest_exponent: a game ends when a tile exceeds this exponent.
+            largest_exponent: a game ends when a tile exceeds 2 to this exponent.
             remark: called with a message for people.
             check: called at least every 0.2 s; an exception from it ends the games.
             on_unfinished: called at the end, even after an error, with games that have begun and not ended.
@@ -259,7 +259,7 @@ class _Spread:
             self.running.append(each)
 
     def report_a_stall(self) -> None:
-        """Report, one time only, how much of the cluster is free after `STALL_SECONDS` without a move."""
+        """After `STALL_SECONDS` without a move, report one time how much of the cluster is free."""
         if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
             self.remark(

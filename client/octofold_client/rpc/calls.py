@@ -102,7 +102,7 @@ class Calls:
     """Timeout of a call, including its retries; infinity for none."""
     retry: RetryPolicy = DEFAULT_RETRY
     tls: bool = False
-    """Whether the connection uses TLS; only for error messages."""
+    """Whether the connection uses TLS; used only in error messages."""
 
     def __post_init__(self) -> None:
         addresses_of(self.target)

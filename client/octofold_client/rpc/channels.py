@@ -101,8 +101,8 @@ def methods_of(channel: Any) -> dict[str, Any]:
 def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]:
     """Return the numbers of the ready addresses.
 
-    If none is ready, return the numbers of those that may become ready. If all have failed, return all
-    numbers.
+    If none is ready, return the numbers of the addresses that have not failed. If all have failed, return
+    all numbers.
     """
     ready = [number for number, state in enumerate(states) if state is _READY]
     hopeful = [number for number, state in enumerate(states) if state not in _FAILED]

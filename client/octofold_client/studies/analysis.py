@@ -1,6 +1,6 @@
 """Computes where games are lost: figures of their last positions, by largest tile and by moves left.
 
-The cost of a move is the judge's value of its own choice minus its value of the move.
+The cost of a move is the judge's value of its own choice minus its value of the move, but at least 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Ending:
     score: int
     largest_tile: int
     quarter: int
-    """Index of the range in `QUARTERS` with the sum of all other tiles, as a share of the largest tile."""
+    """Index in `QUARTERS` of the range that contains the sum of all other tiles over the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
@@ -104,7 +104,8 @@ class Group:
     cost: float | None
     """Average cost of a move; None if no position was judged."""
     cost_share: float | None
-    """The cost of this group as a share of the cost of all positions; None if no position was judged."""
+    """The cost of this group as a share of the total cost; None if no position was judged or no move cost
+    anything."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def _by_distance(positions: Positions, verdicts: Verdicts) -> list[Group]:
 
 
 def _cost_of_a_game(positions: Positions, verdicts: Verdicts) -> GameCost | None:
-    """Return the average cost of a game. Its interval treats each game as one observation."""
+    """Return the average cost of a game, each game being one observation; None if no game is fully judged."""
     indices, rows = np.unique(positions.games, return_inverse=True)
     judged = verdicts.judged
     complete = np.bincount(rows, ~judged, len(indices)) == 0

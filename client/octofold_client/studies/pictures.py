@@ -189,7 +189,7 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
 
 
 def _share(share: float, *, alone: bool) -> str:
-    """Format the share above a bar, without a percent sign if there are several bars for each tile."""
+    """Format the share that labels a bar, without a percent sign if there are several bars for each tile."""
     if alone:
         return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
     return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
