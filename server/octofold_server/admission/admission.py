@@ -199,7 +199,7 @@ class Admission:
         """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
 
         A call that arrives while gRPC stops would end with CANCELLED. Therefore this waits until no new calls
-        come; until then, they are refused with UNAVAILABLE.
+        come. Meanwhile, they are refused with UNAVAILABLE.
 
         Args:
             limit_seconds: time limit for accepted calls. The wait for a moment without new calls takes up to

@@ -28,7 +28,7 @@ class ByteBudget:
 
     COUNTED_FROM = 16_384
     """Minimum size in bytes of the messages that take bytes from the budget. The limits for calls and for the
-    open boards of a stream bound smaller messages."""
+    open boards of a stream also limit the bytes of smaller messages."""
 
     def __init__(self, limit: int, refusals: Refusals) -> None:
         self.limit = limit

@@ -1,6 +1,6 @@
 """Converts an exception to the status of a call, logs it, and counts the calls that no model answered.
 
-All protocols use this module, so the caller's error and the log line have the same request id.
+All protocols use this module: in each of them, the caller's error and the log line have the same request id.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ class Request(NamedTuple):
     search_seconds: float = math.inf  # for each board; infinity: the player's options decide
 
     def earlier_deadline(self, of_transport: float) -> float:
-        """Return the earlier of the transport's deadline and the request's, as a time of `time.monotonic`."""
+        """Return the earlier deadline, the transport's or the request's, as a time of `time.monotonic`."""
         return min(of_transport, time.monotonic() + self.timeout_seconds)
 
 
 def search_seconds(search_time_us: int) -> float:
-    """Convert a search time per board to seconds; infinity for 0, so that the player's options decide.
+    """Convert microseconds of search per board to seconds; 0 to infinity, so the player's options decide.
 
     Raises:
         InvalidRequest: the time is negative or longer than `LONGEST_SEARCH_US`.

@@ -101,7 +101,7 @@ class BackendError(OctofoldError):
 
 
 class Backend(Protocol):
-    """The interface of a lane of a model. Each lane calls its backend in the lane's own thread."""
+    """The interface of a backend. Each lane of a model has one, and calls it in the lane's own thread."""
 
     def warm_up(self) -> None:
         """Do the work that only a first run needs, so that no caller waits for it.

@@ -1,4 +1,4 @@
-"""The backend of players: finds the kinds that packages offer by entry points, and searches with them.
+"""The backend of players: finds the kinds of players that packages offer by entry points, and runs searches.
 
 The server imports no player. It loads the entry point of a kind when it loads a model version of that kind.
 The operator decides which kinds may run; a card can only name one of them.
@@ -132,7 +132,7 @@ class PlayerBackend:
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return the answers for boards [N, 16]; the move is `UNFINISHED` if its search did not finish.
+        """Return the answers for boards [N, 16]; a move is `UNFINISHED` if its search ended too early.
 
         If the batch reaches its time limit, the last boards have no answers.
         """
@@ -146,7 +146,7 @@ class PlayerBackend:
         return Moves(moves, None, None, legal, result.values, result.depth, result.positions)
 
     def _find(self, boards: NDArray[np.uint8], requested: RequestedOutputs) -> SearchResult:
-        """Search only the boards with legal moves, so that they get all of the batch's time."""
+        """Return the results for the boards. If `requested.running` is known, search only these boards."""
         if requested.running is None:
             return self._search.find(boards, requested.limits)
         count, running = len(boards), requested.running

@@ -379,7 +379,7 @@ class Batcher:
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
-        """Add up to `room` boards of a level to `batch`, expired calls to `late`; return the room left."""
+        """Add up to `room` boards of a level to `batch` and expired calls to `late`; return the room left."""
         now = time.monotonic()
         while room and level.calls:
             call = next(iter(level.calls))
@@ -487,10 +487,10 @@ class Batcher:
         return answered
 
     def _take_over(self, batch: list[_Slice]) -> NDArray[np.intp] | None:
-        """Add boards of the last call to a batch of searches; return its `RequestedOutputs.running`.
+        """Add boards of a batch's last call to the batch; return the batch's `RequestedOutputs.running`.
 
-        The added boards make up for boards whose games are over, which need no search. Meanwhile, no other
-        lane takes boards of this call.
+        The added boards make up for boards whose games are over, which need no search. While the batch runs,
+        no other lane takes boards of this call.
         """
         call, start, stop = batch[-1]
         before = sum(len(each.boards) for each in batch[:-1])
@@ -566,7 +566,7 @@ class Batcher:
         return call
 
     def _expire(self, call: Call, now: float) -> Call | None:
-        """End the callers whose deadline has passed; return the ended call, or None for no call."""
+        """End the callers whose deadlines have passed; return the call that has ended, or None."""
         error = DeadlinePassed(TOO_LATE)
         if call.callers is None:
             return self._finish(call, error)
@@ -579,7 +579,7 @@ class Batcher:
         return self._separate(call, late, error) if late else None
 
     def _fail(self, failed: _Slice, error: Exception) -> Call | None:
-        """End the callers of one call in a failed batch; return the ended call, or None for no call."""
+        """End the callers of one call in a failed batch; return the call that has ended, or None."""
         call, start, stop = failed
         if call.callers is None:
             return self._finish(call, error)

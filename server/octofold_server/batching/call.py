@@ -19,9 +19,9 @@ WHOLE_BOARDS = 64
 """Maximum boards of a call that is not divided into turns. These calls run in order of arrival."""
 
 TURN_BOARDS = 32
-"""Number of boards in a turn of a larger call, but at most the maximum of a batch. After each turn, the
-call goes behind later calls. Its remaining boards run without further turns if they take little time and no
-other call waits. Thus a single board waits for at most one turn of a call with 60,000 boards."""
+"""Number of boards in a turn of a call with more than `WHOLE_BOARDS` boards, at most the maximum of a batch.
+After each turn, the call goes behind later calls. Its remaining boards run without further turns if they take
+little time and no other call waits. Thus a board waits for at most one turn of a call with 60,000 boards."""
 
 
 class Priority(IntEnum):
@@ -81,7 +81,7 @@ class Call:
     answered: int = field(default=0, init=False)
     """Number of boards that the backend has answered."""
     longest_turn: int = field(default=WHOLE_BOARDS, init=False)
-    """Number of boards that may run before other calls have their turn."""
+    """Number of boards in a full turn of the call, after which other calls have their turns."""
     turn: int = field(default=WHOLE_BOARDS, init=False)
     """Number of boards left in the current turn."""
     abandoned: int = field(default=0, init=False)

@@ -32,7 +32,7 @@ MAX_QUEUED_SEARCH_SECONDS = 240.0
 """Maximum total seconds of a new long search and of the waiting searches that may run before it."""
 
 AMPLE = 5
-"""Largest exponent of a budget's class: budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
+"""The class of the largest budgets: all budgets of `2 ** (AMPLE - 1)` seconds or more count as equal."""
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ class SearchBudgets:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Boards searched in a recent batch: the last with more than before, or over `BATCH_SECONDS`."""
+        """Boards searched in the last batch that had more than before, or took over `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
@@ -111,8 +111,8 @@ class SearchBudgets:
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
         """Return the error for a long call if the waiting searches would take too long; None if it may wait.
 
-        Only waiting searches that the call's lane may take are counted. This is the lane with the smallest
-        limit that allows the call.
+        Only waiting searches that the call's lane may take are counted. The call's lane is the lane with the
+        smallest limit that allows the call.
         """
         longest = min(lane for lane in LONG_LANES if SearchBudgets.board_seconds(call) <= lane)
         counted = [other for other in waiting if SearchBudgets.board_seconds(other) <= longest]

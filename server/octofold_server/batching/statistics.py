@@ -159,7 +159,7 @@ class _Times:
 
 
 class Pace:
-    """The recent average time of a lane per board.
+    """The recent average time that a lane takes per board.
 
     The weight of a batch is its number of boards, because the boards of small batches take longer.
     """

@@ -44,7 +44,7 @@ PlayerKinds = Annotated[
 class ConfigError(OctofoldError):
     """An option does not exist, or a value is not allowed.
 
-    The message names the flag, the variable or the file and its key, and the allowed values.
+    The message names the allowed values, and the flag, the variable, or the key in the file.
     """
 
 
@@ -245,7 +245,7 @@ class Config:
     still open then end with UNAVAILABLE."""
 
     def unsupported_by_native(self) -> str:
-        """Return the flag of a set option that the native transport does not support; else ""."""
+        """Return the flag of an option that is set but that the native transport lacks; "" for none."""
         needed = (self.tls_certificate, "tls_certificate"), (self.max_connection_age, "max_connection_age")
         return next((flag_of(name) for value, name in needed if value), "")
 

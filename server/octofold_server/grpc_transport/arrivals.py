@@ -4,7 +4,7 @@ gRPC buffers a message until its sender finishes it, so each pending read may ta
 allowed message. Therefore the server reads only a limited number of calls at a time. The other calls take a
 few kilobytes each and wait in a queue.
 
-A call that has been read for `PATIENCE_SECONDS` is ended if a connection with fewer reads waits. Its
+A call whose read has lasted `PATIENCE_SECONDS` is ended if a connection with fewer reads waits. Its
 connection then counts as slow for `SLOW_SECONDS`. Connections that are not slow are read first; for them, the
 read of a slow connection is ended at once. Among equals, the connection with the fewest reads is next, then
 the one that has waited longest. As a result, clients that begin messages and never finish them wait for each

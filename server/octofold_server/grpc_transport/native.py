@@ -36,7 +36,7 @@ OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
 """Options that the grpcio server does not get, because it does not see the connections of callers."""
 
 PINGS = 3
-"""Minimum number of pings per `idle_seconds` on a connection with calls. It is then never silent for long."""
+"""Minimum pings per `idle_seconds` on a connection with calls, which is thus never silent for long."""
 
 DRAIN_SECONDS = 0.02
 """Seconds between checks whether all replies were sent, and time for sending the last bytes."""

@@ -1,8 +1,8 @@
 """Streams of messages about boards over gRPC.
 
-Each message is handled like a call, and the replies may come in another order. A message that fails gets its
-error as the reply, and does not end the stream. A stream has no thread of its own: messages arrive on gRPC's
-thread, and answers arrive on the threads of the batcher's lanes.
+Each message is handled like a call, and replies may come in another order than the messages. The reply to a
+message that fails is its error, and the stream continues. A stream has no thread of its own: messages arrive
+on gRPC's thread, and answers arrive on the threads of the batcher's lanes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from octofold_server.grpc_transport.methods import Begin
 from octofold_server.grpc_transport.unary import Codec, decode, fail, request_id_of
 
 MAX_OPEN_BOARDS = 65_536
-"""Maximum boards in the messages of one stream that wait for replies. At the maximum, the server stops
-reading, so a client that never reads its replies cannot fill the memory."""
+"""Maximum boards in the unanswered messages of one stream. At the maximum, the server stops reading, so
+a client that never reads its replies cannot fill the memory."""
 
 MIN_BOARDS = 32
 """Minimum boards that a message counts as, because even an empty message takes memory."""

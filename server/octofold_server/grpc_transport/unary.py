@@ -46,7 +46,7 @@ Take = Callable[[Sequence[Arrived]], None]
 """A callback that takes calls that arrived together. It replies to each call and ends it, now or later."""
 
 TakeOne = Callable[[Rpc, bytes], None]
-"""A callback that takes one call and its only message, as `Take` does."""
+"""A callback that takes one call and its only message. It replies to the call and ends it, now or later."""
 
 
 class Codec(Protocol[AnyMessage]):
@@ -92,8 +92,8 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        board_field: number of the field that contains the 16 bytes of a board; 0 joins no calls. Calls that
-            arrive together are joined if their messages differ only in one board. The messages must have no
+        board_field: number of the field that contains the 16 bytes of a board. Calls that arrive together
+            are joined if their messages differ only in one board; 0 joins no calls. The messages must have no
             field for a timeout or a request id.
     """
 
@@ -119,8 +119,8 @@ class UnaryCalls(Generic[AnyMessage]):
         """Group calls whose messages differ only in 16 bytes, which are likely their board.
 
         Returns:
-            The position of the 16 bytes, and the calls, for each group. If a message has no board, the
-            position is not in the message.
+            For each group, the position of the 16 bytes, and the calls. For messages without a board, the
+            position is beyond their end.
         """
         before, groups = self._before_board, dict[tuple[bytes, bytes, int], list[Arrived]]()
         for one in arrived:
@@ -211,7 +211,7 @@ class UnaryCalls(Generic[AnyMessage]):
 
 
 def _packed(request: Request) -> bytes:
-    """Return the cells of the boards of a request; nothing if they are invalid."""
+    """Return the cells of the boards of a request, as bytes; empty if the boards are invalid."""
     return b"" if isinstance(request.boards, str) else request.boards.tobytes()
 
 

@@ -25,9 +25,9 @@ SEARCH_LANES = 2
 """Number of lanes of a player. While one lane sends answers, the other searches."""
 
 WORTHWHILE_SECONDS = {8: 0.0025, 16: 0.0025, 32: 0.001, 64: 0.001, 128: 0.001}
-"""CPU seconds that a batch must take for its size to be chosen, by batch size. The overhead of a batch, about
-0.1 ms, is then small, and larger batches would make callers wait longer. Only fast models, and models that
-vote, get batches above 32."""
+"""For each batch size, the CPU seconds that a batch must take for this size to be chosen. The overhead of a
+batch, about 0.1 ms, is then small, and larger batches would make callers wait longer. Only fast models, and
+models that vote, get batches above 32."""
 
 ONE_LANE_BATCH_SIZE = 32
 """Minimum default batch size of a model with a single lane."""

@@ -219,7 +219,7 @@ class Loader:
 
 
 def _may_have_moves(card: Card) -> bool:
-    """Return whether a new export would have a graph for moves alone, as for tables and votes of 8 views."""
+    """Return whether a new export would have a graph for moves alone, as tables and votes of 8 views have."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 

@@ -324,7 +324,7 @@ class Models:
     def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """Load a version from its folder. Return this version, or `current` if that fails, and its status."""
+        """Load a version from its folder. Return it, or `current` if this fails, and the version's status."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)

@@ -52,7 +52,7 @@ class Connections:
                 callers behind a proxy count as one client.
 
         Returns:
-            Number of connections that were ended because too many are open.
+            Number of connections that were ended because too many were open.
         """
         if self._spare is not None:  # listing needs a descriptor, and no other may be free
             os.close(self._spare)

@@ -35,7 +35,7 @@ class _Material(NamedTuple):
 
 
 class Tls:
-    """TLS from PEM files. With `client_ca`, clients need a certificate that one of its CAs has signed.
+    """TLS from PEM files. With `client_ca`, clients need a certificate that a CA in this file has signed.
 
     Raises:
         FileError: a file cannot be read or is invalid, or the key does not belong to the certificate.

@@ -92,7 +92,7 @@ def text_of(page: Page) -> str:
 
 
 def summed(pages: Iterable[Page]) -> Page:
-    """Return one page for the pages of several processes: their sums, or maxima for `_MAXIMA`."""
+    """Return one page for several processes: the sum of each metric, or the largest value for `_MAXIMA`."""
     families: dict[str, Family] = {}
     for page in pages:
         for family in page:

@@ -203,7 +203,7 @@ class Results:
         }
 
     def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
-        """Return the average without luck in a result file; None if the file has none for `games` games.
+        """Return a result file's average without the tiles' luck; None if it has none for `games` games.
 
         This reads only the first part of the file. The rest contains all scores, which may be millions.
         """
@@ -272,7 +272,7 @@ def _is_visible(text: str) -> bool:
 
 
 def _read(root: Path, path: str, start: int, max_bytes: int) -> Piece | None:
-    """Read a part of the file `path` below a folder; None if it is not a regular file, or behind a link."""
+    """Read a part of the file `path` below a folder; None if it is no regular file, or is behind a link."""
     try:
         with _open_file(root, path) as descriptor:
             status = os.fstat(descriptor)
