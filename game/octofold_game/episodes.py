@@ -185,7 +185,7 @@ class Episodes:
         return self._take_finished()
 
     def _write_logs(self) -> None:
-        """Append the recent moves to the logs of their games. One call for many moves is faster."""
+        """Append the recent moves to the logs of their games. This is faster than a call after each move."""
         count, self._recent_count = self._recent_count, 0
         if count:
             moves = self._recent[:count].T.tobytes()

@@ -98,7 +98,7 @@ class ReplayWriter:
         """Wait until all games are on the disk.
 
         Raises:
-            OSError: they cannot be written to the disk.
+            OSError: the games cannot be written to the disk.
         """
         os.fsync(self._file.fileno())
 
@@ -176,7 +176,7 @@ Records = list[tuple[int, Episode]]
 Checked = tuple[Records, list[ReplayError | None]]
 """Some games of a replay file, and for each game the error that the referee found, or None."""
 Spread = Callable[[Callable[[Records], Checked], Iterator[Records]], Iterable[Checked]]
-"""A function like `map`, which may call its function in other processes."""
+"""A function like `map`, which may run the calls in other processes."""
 
 
 def check_replays(
@@ -211,7 +211,7 @@ def check_replays(
 
 
 def _in_batches(path: Path, damage: list[ReplayError]) -> Iterator[Records]:
-    """Yield the games in batches of about `_CHECKED_AT_ONCE` moves. `damage` gets an error of the file."""
+    """Yield games in batches of about `_CHECKED_AT_ONCE` moves. Append an error of the file to `damage`."""
     batch: Records = []
     moves = 0
     try:
@@ -365,7 +365,7 @@ class ReplayOrder:
         return bool((games[1:] > games[:-1]).all())
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each piece of the file, in ascending order of the games."""
+        """Yield the byte ranges that, copied in this order, make a file with its games in ascending order."""
         if self.is_in_order:
             yield self._ends[0], self._ends[-1]
             return

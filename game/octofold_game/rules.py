@@ -168,7 +168,7 @@ def _transposed(boards: NDArray[np.generic]) -> NDArray[np.uint8]:
 def _either(
     which: NDArray[np.bool_], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Return boards `[N, 16]`: those of `first` where `which` `[N]` is True, otherwise those of `second`."""
+    """Return boards `[N, 16]`: from `first` where `which` `[N]` is True, otherwise from `second`."""
     # Choose words of eight cells, because choosing cell by cell takes as long as the slide.
     halves = np.repeat(which, 2).reshape(-1, 2)
     return np.where(halves, first.view(np.uint64), second.view(np.uint64)).view(np.uint8)

@@ -41,7 +41,7 @@ class RandomPlayer(LocalPlayer):
 
 @njit(cache=True, nogil=True)
 def seed_by_board(state, seed, board):
-    """Set the state `[1] uint64` of a generator by a seed and a board."""
+    """Set the state `[1] uint64` of a generator from a seed and a board."""
     state[0] = seed
     state[0] = next_random(state) ^ board
 

@@ -102,7 +102,7 @@ def run_program(
         program: the name of the program.
         description: the description in its help.
         commands: the subcommands.
-        extras: the extra that each subcommand needs, keyed by its name; defaults to `training`.
+        extras: the extra that each subcommand needs, by the subcommand's name; by default, `training`.
         arguments: the arguments of the command line; defaults to those of this process.
 
     Raises `SystemExit` with code 0 after `--help`, and with code 2 after one line on stderr for wrong usage.

@@ -41,8 +41,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "--max-calls-per-connection": _LIMIT,
     },
 }
-"""Advice on what to do instead of each removed flag or subcommand, for each command, such as "octofold" or
-"octofold evaluate".
+"""For each command, such as "octofold evaluate": its removed flags and subcommands, each with advice on what
+to do instead.
 
 A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a
 file were removed, too."""

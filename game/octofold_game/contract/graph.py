@@ -60,4 +60,4 @@ UNPACKED_TABLES = "unpacked_tables"
 itself, once for all its sessions."""
 
 TEMPERATURE = 300.0
-"""Default temperature: a move whose value is higher by this number of points is e times as probable."""
+"""Default temperature of move probabilities: a move worth this many more points is e times as probable."""

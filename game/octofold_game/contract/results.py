@@ -39,7 +39,7 @@ UNDECIDED, NO = 3, 4
 
 
 def random_note(average: float, interval: Interval | None) -> str:
-    """Return a warning, or an empty text if an average score is clearly above `RANDOM_AVERAGE`."""
+    """Return a warning if an average score is not clearly above `RANDOM_AVERAGE`, otherwise an empty text."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
     random_average = f"{RANDOM_AVERAGE:,}"
@@ -106,7 +106,7 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, planned: range | None, finished: int, running: int, last: int) -> Completeness:
-        """Count the games.
+        """Return the counts of an evaluation's games.
 
         Args:
             planned: the indices of the planned games; None if they are unknown. All games up to `last` then

@@ -2,7 +2,7 @@
 
 A kind of player is a class that an entry point of the group `octofold.players` names. It can be served if it
 has the class method `served` of `ServedKind`. The server reads the options from a card and maps the files
-that the card lists. It passes both to `served`, which opens no path itself.
+that the card lists into memory. It passes options and files to `served`, which opens no path itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Option = bool | int | float | str
 """The value of an option in a card."""
 
 FileSource = Path | bytes | NDArray[np.generic]
-"""The content of a file: its path, its bytes, or the array of an `.npy` file."""
+"""A file of a published player: its path, its bytes, or the array of an `.npy` file."""
 
 
 class Limits(NamedTuple):
@@ -33,8 +33,8 @@ class Limits(NamedTuple):
     move deep is always finished. The deepest finished search gives the answer. A limit that is not
     reached does not change the answer."""
     stop: NDArray[np.uint8] | None = None
-    """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it every
-    millisecond."""
+    """`[1]`: the stop flag. Another thread writes 1 to end the search; compiled code reads it at
+    least once a millisecond."""
     deeper: bool = False
     """Whether to search deeper than the player's options say while time is left; needs finite `seconds`."""
     turn_seconds: float = math.inf

@@ -40,9 +40,9 @@ TILE_TEXT = tuple(tile[0] for tile in _TILES)
 """The colors of the numbers on tile 2, tile 4 and so on, in light mode."""
 
 FRAME, FRAME_ON_DARK = "#e6e2d9", "#20242b"
-"""The background around the cells of a board."""
+"""The background around the cells of a board, in light mode and in dark mode."""
 EMPTY, EMPTY_ON_DARK = "#f2efe8", "#2a2f38"
-"""The background of an empty cell."""
+"""The background of an empty cell, in light mode and in dark mode."""
 
 SERIES = ("#3f76c9", "#cf7119", "#2a9472", "#a0509f", "#c4475f", "#7d7f87", "#8a7a1f", "#2b8fb0")
 """Colors of the results in a picture, such as its curves; all are readable on white and on black."""

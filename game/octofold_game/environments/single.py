@@ -49,8 +49,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         seed, and `options={"game": n}` starts game n. An evaluation with the same seed plays the same
         games, so both can be compared move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
-        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The game
-        then gets the same new tiles after each move as if it had begun with its two starting tiles.
+        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
+        tile after move `k` uses the same random bits as in a game that begins with two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """

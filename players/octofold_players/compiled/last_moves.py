@@ -1,4 +1,4 @@
-"""Values the last moves of a search on 64-bit boards, which takes most of the time of the search.
+"""Values the last moves of a search on 64-bit boards. These moves take most of the time of the search.
 
 A spawn changes one row and one column. So this module slides each board once in all four directions without
 a spawn. For every spawn, it slides only the changed row and the changed column again.
@@ -79,7 +79,7 @@ def last_moves(afterstate, least, lines, floor, lost):
 
 @njit(cache=True, nogil=True)
 def _slid_worth(line, table, shift, board, slid, turned, worth, lines, floor):
-    """Replace the row of a board at bit 4 * `shift` by `line`, slide all rows, and return the board's value.
+    """Put `line` into the row that begins at bit 4 * `shift`, slide all rows, and return the board's value.
 
     Return `floor` if the slide changes nothing. `slid` is the slid board without the replacement, `worth` is
     the value of the rows of `slid`, and `turned` is the transpose of `slid`.

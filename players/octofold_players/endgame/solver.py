@@ -137,7 +137,7 @@ def _solve_layers(
 
 @njit(cache=True, nogil=True)
 def _lower_range(upper, layer, layers):
-    """Return the range in `Layers.lower_order` of the lower numbers that an upper number has in a layer."""
+    """Return the range of `Layers.lower_order` that lists the lower numbers of an upper number in a layer."""
     lower_sum = layer - layers.upper_sums[upper]
     if lower_sum < 0 or lower_sum + 1 >= len(layers.lower_starts):
         return 0, 0

@@ -5,10 +5,10 @@ The search (`search.py`) cuts off unlikely branches and looks up afterstates tha
 value of the last afterstates counts, not the rewards.
 
 There are two heuristics. Both are sums over rows and columns. Petr Moravek's heuristic rewards empty cells
-and possible merges in a line. It penalizes tiles that are out of order, larger ones more, and large tiles in
-general. He found the weights with CMA-ES. nneonneo's earlier heuristic rewards empty cells, and lines whose
-largest tile is at an end. https://stackoverflow.com/a/22498940 describes both. Moravek's is in 2048.cpp of
-https://github.com/nneonneo/2048-ai, and nneonneo's in commit a3f15f3 of that file.
+and possible merges in a line. It penalizes tiles that are out of order, especially large ones, and large
+tiles in general. He found the weights with CMA-ES. nneonneo's earlier heuristic rewards empty cells, and
+lines whose largest tile is at an end. https://stackoverflow.com/a/22498940 describes both. Moravek's is in
+2048.cpp of https://github.com/nneonneo/2048-ai, and nneonneo's in commit a3f15f3 of that file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     cutoff: float = 0.0001
     """Minimum probability of a branch that is searched; 0 searches all branches."""
     heuristic: str = "moravek"
-    """Heuristic that values boards at the end of a search: `moravek` or `nneonneo`."""
+    """Heuristic that values the last afterstates of a search: `moravek` or `nneonneo`."""
     weights: str = ""
     """Seven numbers joined by `+`, in the order of `Weights`, that replace the heuristic's weights.
     `octofold-papers tune` finds good weights."""

@@ -156,7 +156,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, stat
 
 @njit(cache=True, nogil=True)
 def _afterstates(board, table):
-    """Return the board slid up, down, left and right: nneonneo's order, which fills the table alike."""
+    """Return the board slid up, down, left and right. In this order, the table fills as nneonneo's does."""
     columns = transpose(board)
     up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
     left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)

@@ -78,7 +78,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
 
 class PerimeterSearch(DeepeningSearch):
-    """An expectimax search of boards in no endgame table. If `cores` is None, it uses numba's threads.
+    """The search of a `PerimeterPlayer`. If `cores` is None, it uses numba's number of threads.
 
     The moves of a board share a transposition table. Therefore one thread searches all of them: several
     threads would change the result.

@@ -87,8 +87,8 @@ class TensorTeacher:
 
         Args:
             boards: `[N, 16] uint8`, exponents of 0 to 15.
-            depth: 1: reward plus afterstate value. 2: reward plus the mean over spawns of the best next
-                move's value.
+            depth: with 1, a value is reward plus afterstate value. With 2, it is reward plus the mean over
+                spawns of the best next move's value.
         """
         packed = (boards.long() << self._bits).sum(dim=1)
         shape = (_ROUNDS, len(boards), 4, 2 * _CELLS) if depth == 2 else (1, len(boards), 4, 1)
@@ -136,7 +136,7 @@ def _fill(boards, tables, parts, deep):
 
 @njit(cache=True, nogil=True)
 def _thread_result(boards, item, deep, tables):
-    """Return the result of a thread: the value of a move or, if `deep`, the contribution of a spawn to it."""
+    """Return a thread's result: a move's value or, if `deep`, what a spawn contributes to that value."""
     if not deep:
         return _move_value(_U(boards[item >> 2]), item & 3, tables)
     # Neighboring threads share a board and a move, so they read mostly the same entries. Most boards have few

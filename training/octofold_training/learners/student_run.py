@@ -1,6 +1,6 @@
 """The base class of runs that learn from a teacher: the student, its optimizer and its learning rate.
 
-The learning rate rises, stays constant, and falls only in the last part of the run. Until it falls, a run
+The learning rate rises, stays constant, and falls only in the last part of the run. Before that part, a run
 can be extended without loss, and the averaged weights are nearly as good as after a fall.
 """
 
@@ -90,9 +90,9 @@ class HiddenMuon:
     """The optimizer Muon for the weights of all convolutions but the first, as matrices `[C_out, C_in * 4]`.
 
     Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the
-    singular values of an update equal and learns more from each update. It needs matrix products of the
-    layer's size. They are cheap beside a convolution, which uses its weights on many cells of every board.
-    For a dense layer in batches of a thousand, they would take about as long as the gradients.
+    singular values of an update equal and learns more from an update than AdamW. It needs matrix
+    products of the layer's size. They are cheap beside a convolution, which uses its weights on many cells of
+    every board. For a dense layer in batches of a thousand, they would take about as long as the gradients.
 
     The steps are as long as AdamW's steps, so that both optimizers can use the same learning rate and weight
     decay (Liu and others, "Muon is Scalable for LLM Training", 2025).

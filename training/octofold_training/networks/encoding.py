@@ -22,14 +22,14 @@ class OneHot:
 
 
 def fastest_type(device: torch.device | None = None) -> torch.dtype:
-    """Return the type that a device multiplies faster: bfloat16 or float32. Measures a CPU the first time."""
+    """Return bfloat16 or float32, whichever a device multiplies faster. The first call for a CPU measures."""
     return torch.bfloat16 if device is not None and device.type != "cpu" else _fastest_of_cpu()
 
 
 @cache
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
-        """Return the minimum time of eight matrix products, or of two if the second is above `enough`."""
+        """Return the minimum time of eight matrix products. Stop if one after the first is above `enough`."""
         left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):

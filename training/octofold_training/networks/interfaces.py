@@ -59,7 +59,7 @@ class BoardEncoder:
         self._dtype = dtype
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Encode exponents `[N, 16]`. Exponents above the largest that the network knows become that one."""
+        """Encode exponents `[N, 16]`. The largest that the network knows replaces all larger ones."""
         boards = boards.clamp(max=self._largest)
         if self._one_hot is not None:
             return self._one_hot(boards)

@@ -66,7 +66,7 @@ def cool_down_factor(done: float, whole: float, cool_down: float) -> float:
     Args:
         done: positions or moves so far; may exceed `whole`.
         whole: positions or moves of the whole run.
-        cool_down: share of the run, at its end, during which the rate falls linearly to 0; 0: it never falls.
+        cool_down: share of the run, at its end, in which the factor falls linearly to 0; if 0, it stays 1.
     """
     if not cool_down:
         return 1.0

@@ -55,7 +55,7 @@ def _add(modules: Mapping[str, str], name: str, done: dict[str, str], users: tup
 
 
 def _path(user: str, address: str) -> str:
-    """Return the path of the file that a module imports."""
+    """Return the path of the module that module `user` imports as `address`."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(user), address))
 
 
