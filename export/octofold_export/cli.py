@@ -223,7 +223,7 @@ def _with_hints_of_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
 
 
 def _with_flags(arguments: Sequence[str], described: str) -> str:
-    """Return the command, ready to paste, with the flags `described`, which replace the command's values."""
+    """Return the command, ready to paste, with the flags `described` in place of flags of the same name."""
     changed = {word for word in described.split() if word.startswith("--")} | {"--no-empty-plane"}
     kept = iter(arguments)
     others = []

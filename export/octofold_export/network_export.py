@@ -219,7 +219,7 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
 
 
 def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
-    """Publish the graphs and return the folder. If the version exists by then, use the next number."""
+    """Publish the graphs; return the folder. If a number chosen by default is taken by then, use the next."""
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
     while True:

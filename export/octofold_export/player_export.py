@@ -151,7 +151,7 @@ def _contents(sources: Mapping[str, ContentOrPath]) -> dict[str, NDArray[np.uint
 
 
 def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
-    """Check that the search of a server makes the player's moves; return the number of compared boards.
+    """Check that a server's `search` makes the player's moves; return the number of compared boards.
 
     Raises:
         GateError: a move differs.

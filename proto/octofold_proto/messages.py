@@ -17,7 +17,7 @@ from octofold_proto.octofold.v1.inference_pb2 import (
 
 CELLS = 16
 DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
-"""The `Direction` of each move: items 0 to 3, and the last item for move -1, if the game is over."""
+"""The `Direction` of each move: items 0 to 3 for moves 0 to 3, the last item for -1 (the game is over)."""
 
 LONGEST_SEARCH_US = 60_000_000
 """Maximum of the field `search_time_us`, in microseconds. During a search, other callers wait."""

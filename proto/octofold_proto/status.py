@@ -110,7 +110,7 @@ def status_of_call(
     """Return the google.rpc.Status of a failed call.
 
     The arguments are what the gRPC library reports. The metadata normally contain the status with its
-    details. If it is missing, is unreadable or contradicts `code`, the result has only code and message.
+    details. If this status is missing, unreadable or contradicts `code`, only code and message are returned.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

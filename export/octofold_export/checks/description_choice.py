@@ -1,4 +1,4 @@
-"""Chooses a network's description by playing games: how it reads a board, and what its output means.
+"""Chooses a network's description by playing games: how the network reads a board, and what its output means.
 
 The games also check a description that the user gives. The network plays with each candidate description.
 Candidates that score clearly less than the best one stop playing. The other candidates continue until one is
@@ -40,8 +40,8 @@ _MOST_PRODUCTS = 2.5e11
 but not to fewer than `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
-"""Minimum number of games per candidate in a round after which play stops if no candidate scores more than a
-fixed order of moves."""
+"""Play stops after a round of at least this many games per candidate if no candidate scores more than a fixed
+order of moves."""
 _CLEAR_LEAD = 3.0
 """Lead in score at which the best candidate excludes another candidate, in standard errors."""
 _REFUTING_RATIO = 1.4
@@ -82,11 +82,11 @@ class _Player:
         return float(np.mean(self.scores))
 
     def leads(self, other: _Player) -> bool:
-        """Return whether this player scores clearly more than the other."""
+        """Return whether this player scores clearly more than `other`."""
         return self.lead(other) > (_CLEAR_LEAD if other.candidate else _FIXED_ORDER_LEAD)
 
     def lead(self, other: _Player) -> float:
-        """Return by how many standard errors this player scores more than the other."""
+        """Return by how many standard errors this player scores more than `other`."""
         (mean, error), (other_mean, other_error) = self._logarithms(), other._logarithms()
         return (mean - other_mean) / float(np.hypot(error, other_error))
 
@@ -256,7 +256,7 @@ def _evidence(outcome: _Outcome, chosen: Candidate, problem: str | None) -> Evid
 
 
 def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _Outcome:
-    """Play all rounds of games, or until one candidate or too few moves are left. Return the outcome."""
+    """Play rounds of games until one candidate, too few moves or no round is left; return the outcome."""
     fixed_order = _Player(None)
     players = [*map(_Player, candidates), fixed_order]
     games = _Games(network, max(candidate.description.largest_exponent for candidate in candidates))
@@ -286,7 +286,7 @@ def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _O
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether one candidate is left, or similar candidates and the flags allow exactly one of them."""
+    """Return whether one candidate is left, or only similar ones, exactly one of which the flags allow."""
     candidates = [player.candidate for player in playing if player.candidate is not None]
     allowed = sum(candidate.is_allowed for candidate in candidates)
     all_alike = all(candidates[0].is_similar(candidate) for candidate in candidates)

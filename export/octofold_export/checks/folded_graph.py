@@ -54,7 +54,7 @@ class Mover(Protocol):
 
 
 class FoldedGraph:
-    """A folded graph that onnxruntime runs on the CPU. It implements `Player`.
+    """A folded graph that onnxruntime runs on the CPU. It implements `octofold_game.player.Player`.
 
     `tensors` are its external tensors by name.
 

@@ -48,9 +48,9 @@ def parity_boards(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[n
 
 
 def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Return whether the graph for moves alone plays the moves of the full graph on boards `[N, 16]`.
+    """Return whether the graph for moves alone plays like the full graph on the first of `boards` `[N, 16]`.
 
-    Rounding errors may change a few moves, even between two batches of one graph. A wrong graph changes more.
+    Up to 1 move in 256 may differ, because rounding errors change a few moves. A wrong graph changes more.
     """
     checked = boards[:_BATCH_BOARDS]
     try:

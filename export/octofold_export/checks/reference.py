@@ -165,9 +165,9 @@ def reference_answers(
 
 
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
-    """Make a function that encodes views as `description` says, runs `network` and returns one output.
+    """Return a function that encodes views as `description` says, runs `network` and returns `output`.
 
-    Without `output`, the function returns the output in `description`.
+    Without `output`, the function returns the output that `description` names, or the only output.
     """
     reads, output = description.reads, output or description.answers.output
 

@@ -129,7 +129,7 @@ def record_boards(
 
 
 def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
-    """Return the boards `[M, 16] uint8` with legal moves in an .npy file, in random order.
+    """Return those boards of an .npy file that have a legal move, in random order: `[M, 16] uint8`.
 
     Raises:
         ExportError: the file is missing or contains another array, a board has an exponent above

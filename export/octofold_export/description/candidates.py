@@ -156,7 +156,7 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
 def _described(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_allowed: bool
 ) -> Description | None:
-    """Return the complete description for an encoding. If it fails, return None, or raise if `is_allowed`."""
+    """Return the full description for an encoding. If it is wrong, return None, or raise if `is_allowed`."""
     given = hints.largest_exponent
     try:
         largest = largest_accepted_exponent(reads, network) if given is None else given

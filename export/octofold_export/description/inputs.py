@@ -64,7 +64,7 @@ def accepted_encodings(hints: Hints, network: Network) -> Sequence[Reads]:
 
 
 def try_encodings(hints: Hints, network: Network) -> tuple[Sequence[Reads], dict[str, str]]:
-    """Return the encodings that the network accepts, and the reason for each refused encoding, by its name.
+    """Return the accepted encodings, and the reason for each refusal, keyed by the name of the encoding.
 
     If the network gives one or four numbers for each board with some encodings, only these encodings are
     returned.

@@ -55,7 +55,7 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Add the prefix `name/` to the names of nodes and of new constants.
+        """Add the prefix `name/` to the names of nodes and new constants while the `with` block runs.
 
         If an equal constant exists without the prefix, no new constant is added.
         """

@@ -137,7 +137,7 @@ def _break_ties(graph: GraphBuilder, votes: str | None, merged: MergedScores) ->
     """Choose the move `[N]` with the largest merged score.
 
     If `votes` `[N, 4]` are given, only moves with the most votes are compared. Moves whose score is at most
-    `merged.tie` below the largest count as equal; the first in the order up, right, down, left wins.
+    the tie of `merged` below the largest count as equal; the first in the order up, right, down, left wins.
     """
     scores = merged.scores
     if votes is not None:

@@ -85,10 +85,10 @@ class MergedScores(NamedTuple):
 class Head:
     """The part of a graph between the cells of a board and the decision.
 
-    A policy gives logits or probabilities of four actions. The merged score of a move is then the mean of its
-    softmax over the views; this mean is also its probability. For other networks, the score of a move is its
-    action value, or its reward plus the value of its afterstate. Its merged score is the mean over the views,
-    and the probabilities are the softmax of the merged scores divided by the temperature. A move that makes a
+    A policy gives logits or probabilities of four actions. Their softmax, averaged over the views, is both
+    the merged score and the probability of a move. For other networks, the score of a move is its action
+    value, or its reward plus the value of its afterstate. Its merged score is the mean over the views, and
+    the probabilities are the softmax of the merged scores divided by the temperature. A move that makes a
     tile above the largest exponent ends the game, so its score is its reward alone.
     """
 

@@ -142,7 +142,7 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 
 def with_comparison(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
-    """Return the files of a version, with the figures `shown` of its games in card.json and README.md."""
+    """Return the files of a version; card.json and README.md get the figures `shown` of a comparison."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
 

@@ -94,7 +94,7 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 
 
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
-    """Yield the groups of named tensors at any depth of `content`, each with its place."""
+    """Yield the keys that lead to each group of named tensors in `content`, at any depth, and the group."""
     while isinstance(content, Inert):
         tensors = unpickled_module(content)
         content = tensors or content.state
@@ -156,7 +156,7 @@ def _filled(
 
 
 def _foreign(own: Tensors, expected: Tensors, keep: frozenset[str]) -> list[str]:
-    """Return the names of weights that the module does not have."""
+    """Return the names of weights in `own` that the module, whose tensors are `expected`, does not have."""
     plain = {_plain(name, keep) for name in expected}
     return [name for name in own if name not in plain and not _is_no_weight(name)]
 

@@ -124,7 +124,7 @@ def sb3_data(file: Path) -> dict[str, Any]:
 
 
 def _load(content: bytes) -> Any:
-    """Load with torch's restricted unpickler, and replace each class that it refuses by `Inert`."""
+    """Return what torch's restricted unpickler loads from a file; `Inert` replaces each refused class."""
     known: list[Any] = [np.ndarray, np.dtype, *(type(np.dtype(code)) for code in "fdehilqBHILQ?bp")]
     known += [(_reconstruct, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     inert: list[Any] = []  # pairs of `Inert` and the name of the class that it replaces

@@ -46,7 +46,7 @@ def from_module(
     describe: Describe = describe_without_games,
     report: Report = silent,
 ) -> Source:
-    """Make a source from the module that the callable `place` returns, with the set `state` of `weights`.
+    """Make a source from the module that `place` returns, with weights named `state` in the file `weights`.
 
     With an `encoder`, the network reads exponents, and this function of the user makes the module's input
     from the exponents. `report` gets a line about the weights that are used.
@@ -95,7 +95,7 @@ from_torchscript = partial(from_file, read_torchscript, "TorchScript")
 def read_module(
     place: str, weights: Path | None, state: str | None = None, encoder: str | None = None
 ) -> tuple[TorchNetwork, str, str]:
-    """Call `place`, a `package.module:callable`, and load the set `state` from the file `weights`.
+    """Call `place`, a `package.module:callable`, and load the weights named `state` from the file `weights`.
 
     Returns the network, the SHA-256 of its weights, and a line that describes the weights; the line is empty
     without `weights`.
@@ -115,7 +115,7 @@ def read_module(
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Load the tensors of `file`, which fit by name and shape, into the module.
+    """Load the tensors, whose names and shapes fit, into the module; an error names `file`.
 
     Raises:
         ExportError: torch refuses the tensors.

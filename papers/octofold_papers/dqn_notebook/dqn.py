@@ -86,7 +86,7 @@ class ReplayBuffer:
         return min(self.added, len(self.moves))
 
     def add(self, *columns: Tensor) -> None:
-        """Replace the oldest moves with N new moves.
+        """Add N moves; a full buffer drops its oldest moves.
 
         `columns` are the boards, the moves, the rewards, the next boards, and whether the game ended.
         """

@@ -151,7 +151,7 @@ def extrapolate(curve: Sequence[Result]) -> Extrapolation | None:
     """Extrapolate the average to the published number of positions, by a line on logarithmic axes.
 
     The weight of a stage is the inverse square of its interval. If the stages scatter around the line more
-    than their intervals suggest, the ratio of the two widens the interval of the result. This interval does
+    than their intervals suggest, the interval of the result is widened in the same ratio. The interval does
     not account for a later bend of the line.
 
     Returns:

@@ -86,7 +86,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
         Raises:
             TrainingError: the network does not answer with logits of moves, or the last batch of an epoch is
-                too small for it.
+                too small for the network.
         """
         super().__init__(options, architecture)
         self.network = build(architecture).to(device)

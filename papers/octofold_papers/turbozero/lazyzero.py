@@ -50,7 +50,7 @@ CURVES = Curves(
 _LARGEST_EXPONENT = 17
 """Exponent of the largest tile. A larger tile ends the game."""
 _FIRST_SHARE = 4
-"""Minimum number of games in a run per game before the first update, as published."""
+"""Divisor of a run's number of games. The quotient limits the games before the first update, as published."""
 _ROTATIONS = 4
 """Number of rotations. They are the first of the eight symmetries."""
 _DEPTH = 3
@@ -218,7 +218,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         Args:
             boards: the boards, `[B, 16]`.
             shares: shares of the rollouts that began with each move, `[B, 4]`.
-            left: number of moves that the game had left, including this one, `[B]`.
+            left: number of moves from each board to the end of its game, `[B]`.
         """
         self.network.train()
         policy, values = self.network(self._encode(boards))
@@ -350,7 +350,7 @@ class UnfinishedGames:
         self._lengths += 1
 
     def take(self, ended: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Remove and return the boards `[L, 16]` and shares `[L, 4]` of each game that `ended` `[G]`."""
+        """Remove the games whose `ended` `[G]` is true; return their boards `[L, 16]` and shares `[L, 4]`."""
         taken = [
             (self._boards[game, :length].clone().cpu(), self._shares[game, :length].clone().cpu())
             for game, length in zip(self._games[ended].tolist(), self._lengths[ended].tolist(), strict=True)
@@ -384,7 +384,7 @@ class GameReplayBuffer:
         return len(self._games)
 
     def add(self, boards: Tensor, shares: Tensor) -> None:
-        """Replace the oldest game with a new one: boards `[L, 16]` and shares `[L, 4]`."""
+        """Add a game: boards `[L, 16]` and shares `[L, 4]`. A full buffer drops its oldest game."""
         self._games.append((boards, shares))
 
     def batch(self, size: int, random: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -405,6 +405,6 @@ class GameReplayBuffer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state`. If it has too many games for the buffer, keep the latest."""
+        """Continue from an earlier `state`. If the state has too many games, keep the latest games."""
         parts = (state[name].split(state["lengths"]) for name in ("boards", "shares"))
         self._games.extend(zip(*parts, strict=True))
