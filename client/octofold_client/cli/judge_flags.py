@@ -153,6 +153,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """Print for how many games `luck_in` has computed the luck, if standard error is a terminal."""
+    """If standard error is a terminal, print for how many games `luck_in` has computed the luck."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

@@ -79,7 +79,7 @@ def levels(text: str, most: float = MOST_RATE) -> list[float]:
 
 
 def concurrencies(text: str) -> list[int]:
-    """Parse levels that are whole numbers."""
+    """Parse numbers of callers in the form that `levels` describes; all must be whole numbers."""
     found = levels(text, MOST_CALLERS)
     for value in found:
         if value != int(value):

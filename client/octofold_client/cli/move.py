@@ -100,7 +100,7 @@ def _column(share: float, is_value: bool) -> str:
 
 
 def _board_argument(words: Sequence[str], tiles: bool) -> list[int]:
-    """Parse the board of the command line."""
+    """Return the 16 exponents of the board on the command line."""
     if len(words) == 1 and Path(words[0]).is_file():
         raise UsageError(f"{words[0]} is a file, not a board: to read boards from it, use < {words[0]}")
     try:

@@ -96,7 +96,8 @@ class Luck:
 
         Args:
             scores: `[N]`, up to the cap.
-            cap: the largest score that counts; all adjusted scores must be 0 or more.
+            cap: the largest score that counts. The luck may not exceed the cap, because all adjusted scores
+                must be 0 or more.
         """
         limit: float = min(scores.mean(), cap / GOOD_LUCK)
         return COEFFICIENTS * self.start <= limit

@@ -1,4 +1,4 @@
-"""Plays many games at once against one or more servers, so that neither side waits for the other.
+"""Plays many games at once with moves from one or more servers, so that neither client nor servers wait.
 
 The games are split into groups, two for each server. While a server answers one group, the client makes the
 moves of another and sends its next boards, so that each server always has a waiting batch. A group goes to

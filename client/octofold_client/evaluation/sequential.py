@@ -36,9 +36,9 @@ MOST_STAKED = 0.95
 """Maximum share of the wealth that a gambler can lose in one game. At 100%, all could be lost."""
 FRACTIONS: NDArray[np.float64] = MOST_STAKED * 0.575 ** np.arange(9.0)
 """`[J]`: the share of the wealth that each of nine gamblers can lose in a game, from 95% to 1%. At the start,
-these gamblers have half of the wealth, in equal parts. Large shares win fast if nearly all games are equal,
-small shares if scores vary. The other half belongs to a gambler who learns the stakes from earlier games
-(`Record.stakes`)."""
+these gamblers have half of the wealth, in equal parts. Large shares win fast if both players score the same
+in nearly all games, small shares if scores vary. The other half belongs to a gambler who learns the stakes
+from earlier games (`Record.stakes`)."""
 _FEWEST_KNOWN = 10
 """Number of games that the learning gambler observes before its first bet."""
 _FEWEST_WITH_LUCK = 30
@@ -349,8 +349,8 @@ def _fastest_coefficients(
 ) -> tuple[int, int]:
     """Return the luck coefficient of each player with which the wealth grows fastest in these games `[2, N]`.
 
-    A larger coefficient lowers the variance and widens the range of scores. If few games differ, the range
-    matters more.
+    A larger coefficient lowers the variance and widens the range of scores. If the players score
+    the same in most games, the range matters more.
     """
     known = [luck.first(scores.shape[1]) for luck in lucks]
     variance = variances(scores, known, most.tolist())

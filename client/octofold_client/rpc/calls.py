@@ -325,7 +325,7 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
 
 
 def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
-    """Yield values, depth and positions of each board; for a network, an endless sequence of Nones."""
+    """Return values, depth and positions of each board; for a network, three Nones without end."""
     if many.depth is None or many.positions is None:
         return repeat((None, None, None))
     values = repeat(None) if many.values is None else many.values

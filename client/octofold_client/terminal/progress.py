@@ -125,7 +125,7 @@ class EvaluationProgress:
         self._display.__exit__(*raised)
 
     def _current_status(self, step: PlayedBatch) -> Status:
-        """Return the present status. Compute the figures that only the display needs."""
+        """Compute the figures that only the display needs, and return the present status."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
