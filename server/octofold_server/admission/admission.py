@@ -183,7 +183,7 @@ class Admission:
         self.wants_clients = True
 
     def leave(self) -> None:
-        """Report not ready to new clients, but continue to admit calls."""
+        """Report that the server is not ready for new clients, but continue to admit calls."""
         self.wants_clients = False
 
     def refuse(self) -> None:

@@ -70,7 +70,7 @@ class Call:
     search_seconds: float = math.inf
     """Seconds of search for each board; infinity leaves the time to the player's options."""
     callers: list[Any] | None = None
-    """The callers of a joined call, one for each board; an entry is None once its caller has ended. For a
+    """The callers of a joined call, one for each board; an entry is None after its caller has ended. For a
     call of one caller, this is None."""
     deadlines: Sequence[float] = ()
     """The deadlines of the callers of a joined call; `deadline` is at most the earliest one."""

@@ -29,7 +29,7 @@ from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
 from octofold_server.system.sockets import socket_folder
 
 MOST_EVENTS = 2048
-"""Maximum number of calls and cancellations that are taken at once. In a flood of resets, most calls are
+"""Maximum number of calls and cancellations that are taken in one step. In a flood of resets, most calls are
 taken together with their cancellation, and need no more work."""
 
 OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")

@@ -118,7 +118,7 @@ class AnswerStream(Generic[AnyMessage]):
         rpc.read()
 
     def stop_reading(self) -> None:
-        """Stop reading messages, and end the stream once the submitted messages are answered.
+        """Stop reading messages, and end the stream when the submitted messages are answered.
 
         The status reports that the server is shutting down. OK would mean that the server had read every
         message.

@@ -41,7 +41,7 @@ def metrics(read: Callable[[], Page]) -> Route:
     """Make the route of `/metrics`.
 
     Args:
-        read: reads the values. It runs in a thread of its own, and at most once at a time.
+        read: reads the values. It runs in a thread of its own, one call at a time.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     newest: asyncio.Future[Page] | None = None

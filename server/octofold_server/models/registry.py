@@ -1,6 +1,6 @@
 """Keeps the models of the server: loads and unloads them, and finds the version that answers a call.
 
-Calls read a table that is never changed, only replaced. Once a new version is loaded and warm, it replaces
+Calls read a table that is never changed, only replaced. When a new version is loaded and warm, it replaces
 the old version in one step, and the old version finishes its accepted calls.
 """
 

@@ -33,7 +33,7 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 """Maximum size of an ONNX graph in bytes, which is the limit of Protobuf messages."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""Number of bytes of a tensor that are read at once, and then hashed while they are in the CPU's cache."""
+"""Number of bytes of a tensor that one read gets, and that are hashed while they are in the CPU's cache."""
 
 _log = logging.getLogger(__name__)
 

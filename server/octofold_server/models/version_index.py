@@ -72,7 +72,7 @@ class VersionIndex:
             self._statuses |= {(name, version): status for version, status in statuses.items()}
 
     def mark_unloaded(self, name: str) -> None:
-        """Mark all versions of a model as unloaded by request; failed versions keep their status."""
+        """Mark all versions of a model, except failed ones, as unloaded by request."""
         with self._lock:
             for key, status in self._statuses.items():
                 if key[0] == name and status.state is not VersionState.FAILED:

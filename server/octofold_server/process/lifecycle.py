@@ -61,7 +61,7 @@ class ServingError(OctofoldError):
 def serve(
     config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
 ) -> None:
-    """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
+    """Run a server until SIGTERM or SIGINT, and return when all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
     SIGHUP reloads the models. If a model is still being loaded at shutdown, this exits the process.

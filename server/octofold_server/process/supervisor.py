@@ -29,7 +29,7 @@ CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that a process that always fails does not use all CPU time."""
 LAST_SECONDS = 30.0
-"""Time limit for a process to end once --grace and --drain have passed."""
+"""Time limit for a process to end after --grace and --drain have passed."""
 
 Run = Callable[[Config, ProcessSlot], int]
 """A function that serves in a process, and returns the exit code."""
