@@ -55,7 +55,7 @@ all fields of a description.
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. If a word names a file, ask for a flag before it."""
+        """Refuse words that are not options. If one names a file, ask for the flag of its kind of file."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(

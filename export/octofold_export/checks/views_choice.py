@@ -157,7 +157,7 @@ class _Games:
 
 
 def _best(scores: Mapping[ViewSetting, Scores], games: int) -> ViewSetting:
-    """Return the best setting of those that played all `games`; of equal ones, the one with fewer views."""
+    """Return the setting with the best average over `games` games; fewer views win a tie."""
     full = {setting: float(each.mean()) for setting, each in scores.items() if len(each) == games}
     return min(full, key=lambda setting: (-full[setting], setting))
 
