@@ -41,7 +41,7 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
 
     The checks: every move changes the board; every spawned tile, including the two starting tiles, is the one
     that the seed determines; the score and the final board are correct; and the game ended exactly when no
-    move was legal or the largest exponent was exceeded. With `may_go_on`, the game may have ended earlier.
+    move was legal or the largest exponent was exceeded. With `may_go_on`, the game need not be over.
 
     Raises:
         ReplayError: a check failed; the error names the game and the move.

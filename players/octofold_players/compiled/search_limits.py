@@ -38,7 +38,7 @@ State = np.dtype(
 
 - `ended`: `RUNNING`, or the reason why the search ended
 - `positions`: number of visited positions
-- `next_look`: number of positions at which the search checks the clock and the flag next
+- `next_look`: value of `positions` at which the search next checks the clock and the flag
 - `deadline`: time of `clock` at which the search ends
 - `stop_flag`: address of the flag that ends the search; 0 without a flag
 - `entries`: number of entries that the search has written to a transposition table

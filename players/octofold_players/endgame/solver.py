@@ -44,7 +44,7 @@ class Solved(NamedTuple):
     """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """One bit for each position, 64 in a word, lowest bit first: whether its chance is large enough."""
+    """One bit for each position, 64 in a word, lowest bit first: whether its chance reaches `min_chance`."""
     moves: NDArray[np.uint8]
     """Two bits for each position, lowest bits of a byte first: the best move of a position in `kept`."""
 

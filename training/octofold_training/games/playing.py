@@ -1,4 +1,4 @@
-"""Plays whole games with networks that are not exported, on one view of a board or on eight."""
+"""Plays whole games with networks that are not exported, with one or eight views of each board."""
 
 from __future__ import annotations
 

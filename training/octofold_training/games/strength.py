@@ -1,4 +1,4 @@
-"""Estimates a network's strength during training, by a few whole games on one view of each board."""
+"""Estimates a network's strength during training from a few games, played with one view of each board."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StrengthEstimates:
 def strength(
     network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED
 ) -> StrengthEstimate:
-    """Estimate a network's strength by whole games on one view of each board."""
+    """Estimate a network's strength from whole games, played with one view of each board."""
     training = network.training
     network.eval()
     try:
