@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from google.rpc.code_pb2 import RESOURCE_EXHAUSTED, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED
+from google.rpc.code_pb2 import (
+    CANCELLED,
+    DEADLINE_EXCEEDED,
+    RESOURCE_EXHAUSTED,
+    UNAUTHENTICATED,
+    UNAVAILABLE,
+    UNIMPLEMENTED,
+    Code,
+)
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
@@ -125,6 +133,12 @@ class Methods:
         self._refusals.add("RESOURCE_EXHAUSTED")
         rpc.end(RESOURCE_EXHAUSTED, f"Received message larger than max ({size} vs. {most_bytes})")
 
+    def refuse_departed(self, rpc: Rpc) -> None:
+        """End a call whose client has left, or whose deadline has passed, before its method has taken it."""
+        code = departure_code(rpc)
+        self._refusals.add(Code.Name(code))
+        rpc.end(code)
+
     def tick(self, calls: Iterable[Rpc]) -> None:
         """End the calls that have waited too long, and the streams whose token is no longer valid.
 
@@ -210,3 +224,8 @@ class UnreadReplies:
             left -= call.unread_bytes
             self._refusals.add("UNAVAILABLE")
             call.cut_off(UNAVAILABLE, f"the client did not read the reply within {now - since:.1f} seconds")
+
+
+def departure_code(rpc: Rpc) -> Code.ValueType:
+    """Return the status code of a call whose client has left or whose deadline has passed."""
+    return DEADLINE_EXCEEDED if rpc.deadline <= time.monotonic() else CANCELLED

@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
-from google.rpc.code_pb2 import CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE
+from google.rpc.code_pb2 import UNAVAILABLE
 from pygrpc_native import EVENT_CALL, STREAM_FULL, NativeGrpcFront
 
 from octofold_server.grpc_transport.direct import DirectServer
 from octofold_server.grpc_transport.interface import TICK_SECONDS, Metadata, OnLeft, nothing
-from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.methods import Methods, departure_code
 from octofold_server.grpc_transport.unary import Arrived, fail, run_guarded
 from octofold_server.system.sockets import socket_folder
 
@@ -148,14 +148,14 @@ class _Listener:
                     continue
                 calls[number] = rpc = NativeRpc(self, number, details)
                 if number in ended:  # nobody waits for an answer
-                    continue
-                if len(message) > most_bytes:
+                    methods.refuse_departed(rpc)
+                elif len(message) > most_bytes:
                     methods.refuse_size(rpc, len(message), most_bytes)
                 elif method in arrived:
                     arrived[method].append((rpc, message))
                 else:
                     arrived[method] = [(rpc, message)]
-            self._leave([calls[number] for number in ended if number in calls])  # makes room
+            self._leave([left for number in ended if (left := calls.get(number)) is not None])  # makes room
             for method, together in arrived.items():
                 try:
                     takes[method](together)
@@ -176,7 +176,7 @@ class _Listener:
                 run_guarded(together[0], on_left, together)
                 continue
             for rpc in together:
-                rpc.end(DEADLINE_EXCEEDED if rpc.deadline <= time.monotonic() else CANCELLED)
+                rpc.end(departure_code(rpc))
 
     def is_done(self) -> bool:
         """Return whether every call has ended and every reply was sent completely."""

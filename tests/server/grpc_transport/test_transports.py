@@ -4,6 +4,7 @@ freed."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.transport_choice import new_server
 from support.grpc_calls import raw_unary
+from support.waiting import wait_for
 
 Unary = Callable[[Rpc, bytes], None]
 
@@ -31,8 +33,10 @@ def served(transport: str) -> Serve:
 
 
 @contextmanager
-def serve(transport: str, method: Unary, **options: int) -> Iterator[grpc.Channel]:
-    refusals = Refusals()
+def serve(
+    transport: str, method: Unary, refusals: Refusals | None = None, **options: int
+) -> Iterator[grpc.Channel]:
+    refusals = refusals or Refusals()
     methods = Methods(Arrivals(16, 16, 10.0, ByteBudget(2**20, refusals), refusals), refusals)
     methods.add_unary("test.Test/Ask", method)
     server = new_server(transport, methods, [(f"grpc.{name}", value) for name, value in options.items()])
@@ -97,3 +101,24 @@ def test_a_server_that_stops_ends_unanswered_calls(served: Serve) -> None:
     assert left.wait(30)
     with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
         waiting.result(30)
+
+
+def test_a_call_whose_deadline_passes_before_the_server_takes_it_is_counted() -> None:
+    refusals, taken, goes_on = Refusals(), threading.Event(), threading.Event()
+
+    def stall(call: Rpc, message: bytes) -> None:
+        taken.set()
+        goes_on.wait(30)
+        call.reply(message)
+
+    with serve("native", stall, refusals) as channel:
+        first = raw_unary(channel, "test.Test/Ask").future(b"first", timeout=30)
+        assert taken.wait(30)
+        with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
+            raw_unary(channel, "test.Test/Ask")(b"late", timeout=0.05)
+        time.sleep(0.1)  # the deadline passes later for the server
+        with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):  # thus it has read "late"
+            raw_unary(channel, "test.Test/Unknown")(b"", timeout=30)
+        goes_on.set()
+        assert first.result() == b"first"
+        wait_for(lambda: refusals.counts() == {"DEADLINE_EXCEEDED": 1, "UNIMPLEMENTED": 1})
