@@ -25,7 +25,15 @@ from octofold_game.errors import OctofoldError
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
-from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part
+from octofold_server.batching.call import (
+    TURN_BOARDS,
+    WHOLE_BOARDS,
+    Answer,
+    Batch,
+    Call,
+    Part,
+    is_nearly_late,
+)
 from octofold_server.batching.deadline_heap import DeadlineHeap
 from octofold_server.batching.search_budgets import LONG_LANES, LONG_NICENESS, SearchBudgets
 from octofold_server.batching.statistics import ModelStatistics, Pace
@@ -239,7 +247,7 @@ class Batcher:
     def cancel(self, call: Call, callers: Iterable[object] = ()) -> None:
         """Cancel a call and remove its waiting boards; no effect on a finished call.
 
-        Just before the deadline, this ends the call with DeadlinePassed; see `Call.is_nearly_late`.
+        Just before the deadline, this ends the call with DeadlinePassed; see `is_nearly_late`.
 
         Args:
             call: the call.
@@ -252,13 +260,13 @@ class Batcher:
     def _leave(self, call: Call, callers: Collection[object], now: float) -> list[Call]:
         """End a call, or some callers of a joined call; return the calls that have ended."""
         if call.callers is None:
-            late = call.is_nearly_late(now, call.deadline)
+            late = is_nearly_late(now, call.deadline, call.submitted)
             ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
             return [] if ended is None else [ended]
         leaving: dict[bool, list[int]] = {}
         for index in call.open_callers(0, len(call.callers)):
             if call.callers[index] in callers:
-                late = call.is_nearly_late(now, call.deadlines[index])
+                late = is_nearly_late(now, call.deadlines[index], call.submitted)
                 leaving.setdefault(late, []).append(index)
         return [
             self._separate(call, indices, DeadlinePassed(TOO_LATE) if late else CancelledError())

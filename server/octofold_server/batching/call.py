@@ -155,15 +155,17 @@ class Call:
         self.deadlines = [self.deadlines[index] for index in kept]
         self.abandoned = 0
 
-    def is_nearly_late(self, now: float, deadline: float) -> bool:
-        """Return whether a caller that leaves now probably leaves because of its deadline.
 
-        The deadline passes for the caller before it passes for the server: the message took time to arrive,
-        and gRPC rounds timeouts up by at most one percent.
+def is_nearly_late(now: float, deadline: float, since: float) -> bool:
+    """Return whether a caller that leaves now probably leaves because of its deadline.
 
-        Args:
-            now: a time of `time.monotonic`.
-            deadline: the deadline of the caller.
-        """
-        tolerance = 0.02 + 0.01 * (deadline - self.submitted)
-        return deadline != math.inf and deadline <= now + tolerance
+    The deadline passes for the caller before it passes for the server: the message took time to arrive, and
+    gRPC rounds timeouts up by at most one percent.
+
+    Args:
+        now: a time of `time.monotonic`.
+        deadline: the deadline of the caller.
+        since: the time when the call arrived, or `now` if it has just been taken.
+    """
+    tolerance = 0.02 + 0.01 * (deadline - since)
+    return deadline != math.inf and deadline <= now + tolerance

@@ -24,6 +24,7 @@ from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.access import Access
 from octofold_server.admission.refusals import Refusals
+from octofold_server.batching.call import is_nearly_late
 from octofold_server.grpc_transport.arrivals import Arrivals, Method
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import Arrived, Take, TakeOne, fail, run_guarded
@@ -228,4 +229,5 @@ class UnreadReplies:
 
 def departure_code(rpc: Rpc) -> Code.ValueType:
     """Return the status code of a call whose client has left or whose deadline has passed."""
-    return DEADLINE_EXCEEDED if rpc.deadline <= time.monotonic() else CANCELLED
+    now = time.monotonic()
+    return DEADLINE_EXCEEDED if is_nearly_late(now, rpc.deadline, now) else CANCELLED

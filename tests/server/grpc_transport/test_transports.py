@@ -3,19 +3,22 @@ freed."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import cast
 
 import grpc
 import pytest
+from google.rpc.code_pb2 import CANCELLED, DEADLINE_EXCEEDED
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.refusals import Refusals
 from octofold_server.grpc_transport.arrivals import Arrivals
 from octofold_server.grpc_transport.interface import Rpc
-from octofold_server.grpc_transport.methods import Methods
+from octofold_server.grpc_transport.methods import Methods, departure_code
 from octofold_server.grpc_transport.transport_choice import new_server
 from support.grpc_calls import raw_unary
 from support.waiting import wait_for
@@ -116,9 +119,19 @@ def test_a_call_whose_deadline_passes_before_the_server_takes_it_is_counted() ->
         assert taken.wait(30)
         with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
             raw_unary(channel, "test.Test/Ask")(b"late", timeout=0.05)
-        time.sleep(0.1)  # the deadline passes later for the server
         with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):  # thus it has read "late"
             raw_unary(channel, "test.Test/Unknown")(b"", timeout=30)
         goes_on.set()
         assert first.result() == b"first"
         wait_for(lambda: refusals.counts() == {"DEADLINE_EXCEEDED": 1, "UNIMPLEMENTED": 1})
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "code"),
+    [(-100, DEADLINE_EXCEEDED), (0.015, DEADLINE_EXCEEDED), (100, CANCELLED), (math.inf, CANCELLED)],
+)
+def test_a_caller_that_leaves_just_before_its_deadline_counts_as_late(seconds_left: float, code: int) -> None:
+    class Departed:
+        deadline = time.monotonic() + seconds_left
+
+    assert departure_code(cast(Rpc, Departed())) == code
