@@ -136,7 +136,7 @@ def test_the_tables_of_a_player_are_published_with_their_digests(folder: Path, t
         ("expectimax:dpeth=2", 2, "did you mean depth?"),
         ("expectimax:depth=13", 1, "player expectimax:depth=13: depth must be from 1 to 12, got 13"),
         ("perimeter:nowhere", 1, "player perimeter:nowhere: nowhere: no endgame tables"),
-        ("ntuple:models/ntuple", 1, "did you mean models/ntuple/3?"),
+        ("ntuple:models/ntuple", 1, "did you mean models/ntuple/4?"),
         ("montecarlo", 1, "player montecarlo cannot be published: its class lacks the method `served`"),
     ],
 )

@@ -208,7 +208,7 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
     network, device = recipe.network(), device_of(flags.device)
     if not flags.teacher.exists():
         raise TrainingError(
-            f"--teacher: {missing(flags.teacher)}; the repository contains a teacher, models/ntuple/3"
+            f"--teacher: {missing(flags.teacher)}; the repository contains a teacher, models/ntuple/4"
         )
     teacher = NTupleNetwork.load(flags.teacher)
     run: Distillation | DeviceDistillation

@@ -266,7 +266,7 @@ COMMAND = Command(
     analyse,
     examples=(
         "results/play-flagship-v4-seed0",
-        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/3",
+        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/4",
         "results/mine --last 100 --costliest 5",
     ),
 )

@@ -78,7 +78,7 @@ class JudgeFlags(ServerFlags):
 
     judge: Name = option(
         "",
-        "judge the moves with this local player (such as ntuple:models/ntuple/3) or this model of the server "
+        "judge the moves with this local player (such as ntuple:models/ntuple/4) or this model of the server "
         "(NAME or NAME:VERSION)",
         metavar="WHO",
     )
@@ -113,7 +113,7 @@ class LuckFlag(ServerFlags):
     luck: Name = option(
         "",
         "remove the luck of the tiles from scores, with the values (in points) of this local player (such as "
-        "ntuple:models/ntuple/3) or this model of the server (NAME or NAME:VERSION); "
+        "ntuple:models/ntuple/4) or this model of the server (NAME or NAME:VERSION); "
         f'"none" turns this off (default: the newest version of the model {_SHIPPED} in the folder that the '
         f"variable {_VARIABLE} names, or else in ./{DEFAULT_MODELS}; none without this model or numba)",
         metavar="WHO",

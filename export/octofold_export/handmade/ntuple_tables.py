@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_players.ntuple.compact_tables import PAGE, CompactTables
+from octofold_game.contract.graph import UNPACKED_TABLES
+from octofold_players.ntuple.compact_tables import BLOCKS, UNIT, CompactTables
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
@@ -38,7 +39,7 @@ class FullTablesEvaluator:
         """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`."""
         entries = _entries(graph, cells, views, self.tuples, self.stages, len(self.values))
         tables = graph.external(TENSOR, self.values)
-        return _view_values(graph, graph.add("Gather", [tables, entries], "table_values", axis=0))
+        return _view_values(graph, graph.add("Gather", [tables, entries], "table_values", axis=0), 1)
 
 
 @dataclass(frozen=True)
@@ -57,34 +58,44 @@ class CompactTablesEvaluator:
         packed = self.tables
         entries = _entries(graph, cells, views, packed.tuples, packed.stages, packed.entries)
         found = graph.add("Gather", [self._unpacked_tables(graph), entries], "entry_halves", axis=0)
-        return _view_values(graph, graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT))
+        floats = graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT)
+        return _view_values(graph, floats, UNIT)
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
-        """Return the entries of all tables, `[entries] float16`; they do not depend on the boards."""
-        values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
-        nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
-        ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
-        of_pages = _ranks(graph, "entry_bits", self.tables.entry_bits)
-        filled = graph.add("Gather", [ranked, of_pages], "filled_entries", axis=0)
-        pages = graph.add("Reshape", [filled, graph.integers(-1, PAGE)], "filled_pages")
-        empty = graph.constant("empty_page", np.zeros((1, PAGE), np.float16))
-        ranked_pages = graph.add("Concat", [empty, pages], "ranked_pages", axis=0)
-        page_of = _ranks(graph, "page_bits", self.tables.page_bits)
-        all_pages = graph.add("Gather", [ranked_pages, page_of], "all_pages", axis=0)
-        return graph.add("Reshape", [all_pages, graph.integers(-1)], "unpacked_tables")
+        """Return the entries of all tables, `[entries] float16`; they do not depend on the boards.
 
-    def _codebook(self, graph: GraphBuilder) -> str:
-        codebook = graph.constant("codebook", self.tables.codebook)
-        return graph.add("Cast", [codebook], "half_codebook", to=TensorProto.FLOAT16)
+        The rows of each step are the kept blocks of a level, from single entries to the largest blocks. A row
+        of zeros before them stands for all omitted blocks.
+        """
+        rows = graph.add("Cast", [self._kept_values(graph)], "kept_halves", to=TensorProto.FLOAT16)
+        for size, bits in reversed(list(zip(BLOCKS, self.tables.bits, strict=True))):
+            rows = graph.add("Reshape", [rows, graph.integers(-1, size)], f"kept_blocks_{size}")
+            nothing = graph.constant(f"empty_block_{size}", np.zeros((1, size), np.float16))
+            rows = graph.add("Concat", [nothing, rows], f"ranked_blocks_{size}", axis=0)
+            ranks = _ranks(graph, f"bits_{size}", bits)
+            rows = graph.add("Gather", [rows, ranks], f"filled_blocks_{size}", axis=0)
+        return graph.add("Reshape", [rows, graph.integers(-1)], UNPACKED_TABLES)
 
-    def _codes(self, graph: GraphBuilder) -> str:
-        """Return the codes `[kept] int32` of the kept entries."""
-        lower = graph.constant("lower_codes", self.tables.lower_codes)
-        low = graph.add("Cast", [lower], "low_parts", to=TensorProto.INT32)
-        upper = graph.constant("upper_codes", self.tables.upper_codes)
-        high = _fields(graph, upper, 4, "high_parts")
-        raised = graph.add("Mul", [high, graph.constant("raise", np.array(256, np.int32))], "raised_parts")
-        return graph.add("Add", [low, raised], "codes")
+    def _kept_values(self, graph: GraphBuilder) -> str:
+        """Return the values `[kept] float32` of the kept entries."""
+        packed = self.tables
+        bytes_of_codes = graph.constant("codes", packed.codes)
+        codes = graph.add("Cast", [bytes_of_codes], "code_numbers", to=TensorProto.INT32)
+        rounded = graph.add("Gather", [graph.constant("codebook", packed.codebook), codes], "rounded", axis=0)
+        steps = graph.add(
+            "Gather",
+            [graph.constant("correction_steps", packed.correction_steps), codes],
+            "kept_steps",
+            axis=0,
+        )
+        stored = graph.constant("corrections", packed.corrections)
+        numbers = graph.add("Cast", [stored], "correction_numbers", to=TensorProto.FLOAT)
+        nothing = graph.constant("no_correction", np.zeros(1, np.float32))
+        ranked = graph.add("Concat", [nothing, numbers], "ranked_corrections", axis=0)
+        ranks = _ranks(graph, "precise", packed.precise)
+        corrections = graph.add("Gather", [ranked, ranks], "kept_corrections", axis=0)
+        differences = graph.add("Mul", [steps, corrections], "rounding_errors")
+        return graph.add("Add", [rounded, differences], "kept_values")
 
 
 def _entries(
@@ -121,13 +132,15 @@ def _entries(
     return graph.add("Add", [entries, stage_starts], "stage_entries")
 
 
-def _view_values(graph: GraphBuilder, found: str) -> str:
-    """Return the values `[N * V, 1, 1]` of the views for their entries `[N, V, T] float32`."""
+def _view_values(graph: GraphBuilder, found: str, unit: int) -> str:
+    """Return the values `[N * V, 1, 1]` in points of the views for their entries `[N, V, T] float32`.
+
+    `unit` is the number of points in a unit of the entries.
+    """
     sums = graph.add("ReduceSum", [found, graph.integers(2)], "view_sums", keepdims=0)
     total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
-    return graph.add(
-        "Mul", [total, graph.constant("number_of_views", np.array(8, np.float32))], "view_values"
-    )
+    factor = graph.constant("view_factor", np.array(8 * unit, np.float32))
+    return graph.add("Mul", [total, factor], "view_values")
 
 
 def _stage_starts(

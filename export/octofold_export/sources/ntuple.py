@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import pack
 from octofold_game.contract.model import CompactTablesPlaces, Place
 from octofold_players.compiled.table_files import TableFileError
-from octofold_players.ntuple.compact_tables import ARRAYS, FORMAT, CompactTables
+from octofold_players.ntuple.compact_tables import FORMAT, CompactTables
 from octofold_players.ntuple.compaction import compact
 from octofold_players.ntuple.network import NTupleNetwork
 
@@ -143,7 +143,7 @@ def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
         format=FORMAT,
         entries=tables.entries,
         kept=tables.kept,
-        **{name: _place(model, getattr(tables, name)) for name in ARRAYS},
+        arrays={name: _place(model, array) for name, array in tables.arrays().items()},
     )
 
 

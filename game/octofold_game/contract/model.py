@@ -118,11 +118,8 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     entries: Count
     kept: Count
-    page_bits: Place
-    entry_bits: Place
-    lower_codes: Place
-    upper_codes: Place
-    codebook: Place
+    arrays: dict[str, Place] = {}
+    """The positions by name; format 1 has none."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

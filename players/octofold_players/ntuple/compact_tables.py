@@ -1,10 +1,16 @@
-"""N-tuple tables with two bytes per entry: bitmaps of the kept entries, and codes of their values.
+"""N-tuple tables with two bytes per kept entry: bitmaps of the kept entries, and codes of their values.
 
-Games read few entries of a trained network. A page is 16 neighboring entries, which differ only in the first
-cell of their tuple. One bit for each page tells whether any of its entries is kept, and 16 bits for each kept
-page tell which entries. The values of the kept entries are rounded to the 4096 values of a codebook and
-stored in order, as 12-bit codes. A published model keeps these arrays in its graph, which unpacks them when
-it is loaded. This module reads them from there.
+Games read few entries of a trained network, and these entries are close together. Four levels of bitmaps tell
+which entries are kept. One bit for each block of 512 neighboring entries tells whether any of them is kept.
+For each kept block, eight bits tell which of its blocks of 64 entries are kept, and so on, down to blocks of
+8 entries and to single entries.
+
+The values of the kept entries are rounded to the 256 values of a codebook and stored in order, as codes of
+one byte. Games read a small part of the entries very often. A bit for each kept entry tells whether it
+belongs to this part. If so, a second byte corrects the rounding error.
+
+A published model keeps these arrays in its graph, which unpacks them when it is loaded. This module reads
+them from there.
 """
 
 from __future__ import annotations
@@ -22,17 +28,27 @@ from octofold_game.contract.model import CARD_FILE, MAX_CARD_BYTES, CardError, P
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, mapped
 from octofold_players.ntuple.tuples import check_stages, check_tuples
 
-PAGE = 16
-"""Number of entries in a page."""
-CODES = 1 << 12
+BLOCKS = (512, 64, 8, 1)
+"""Number of entries of a block on each level of bitmaps. A bit of the last level stands for one entry."""
+CODES = 1 << 8
 """Number of values in a codebook."""
+UNIT = 8
+"""Points per unit of stored values. The unpacked tables of a graph are float16 in this unit, so they hold
+values up to 524,032 points."""
+PAGE = 16
+"""Number of entries in a page of `CompactTables.pages`."""
 NETWORK_FILE = "network.json"
 """Name of the file that describes a network whose tables are not compact."""
-FORMAT = 1
-ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
-"""The arrays of `CompactTables`, and the types of their numbers in the file of a graph."""
+FORMAT = 2
+ARRAYS = {f"bits_{size}": "u1" for size in BLOCKS} | {
+    "codes": "u1",
+    "precise": "u1",
+    "corrections": "i1",
+    "codebook": "<f4",
+    "correction_steps": "<f4",
+}
+"""The names of the arrays of `CompactTables`, and the types of their numbers in the file of a graph."""
 
-_PAGES_AT_ONCE = 1 << 16
 _LARGEST_ENTRIES = 1 << 31  # maximum number of entries of a network; each takes 4 bytes when unpacked
 
 
@@ -44,16 +60,20 @@ class CompactTables:
     """Names of the files with the card and the graph of an n-tuple model in the folder of a player."""
 
     tuples: tuple[tuple[int, ...], ...]
-    page_bits: NDArray[np.uint8]
-    """[entries / 128]: a bit for each page, 1 if the page is kept; lowest bit first."""
-    entry_bits: NDArray[np.uint8]
-    """[2 * pages]: a bit for each entry of the kept pages, 1 if the entry is kept; lowest bit first."""
-    lower_codes: NDArray[np.uint8]
-    """[kept]: the lower 8 bits of each entry's code."""
-    upper_codes: NDArray[np.uint8]
-    """[kept / 2]: the upper 4 bits of two codes, the first code in the lower half; `kept` is even."""
+    bits: tuple[NDArray[np.uint8], ...]
+    """The bitmap of each level of `BLOCKS`: a bit is 1 if any entry of its block is kept; the first block has
+    the lowest bit. The first level has a bit for every block of the tables. Each other level has one byte
+    for each kept block of the level before."""
+    codes: NDArray[np.uint8]
+    """[kept]: the code of each entry; `kept` is a multiple of 8."""
+    precise: NDArray[np.uint8]
+    """[kept / 8]: a bit for each kept entry, 1 if it has a correction; the first entry has the lowest bit."""
+    corrections: NDArray[np.int8]
+    """The corrections in order of the entries, in steps of the entry's code."""
     codebook: NDArray[np.float32]
-    """[4096]: the value of each code."""
+    """[256]: the value of each code, in units of 8 points."""
+    correction_steps: NDArray[np.float32]
+    """[256]: the step of corrections for each code, in units of 8 points."""
     stages: tuple[int, ...] = ()
     """The stages, as in `octofold_players.ntuple.network.NTupleNetwork`."""
 
@@ -65,17 +85,30 @@ class CompactTables:
     @property
     def kept(self) -> int:
         """Number of kept entries."""
-        return len(self.lower_codes)
+        return len(self.codes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(getattr(self, name).nbytes for name in ARRAYS)
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by their names in `ARRAYS`."""
+        arrays: tuple[NDArray[Any], ...] = (
+            *self.bits,
+            self.codes,
+            self.precise,
+            self.corrections,
+            self.codebook,
+            self.correction_steps,
+        )
+        return dict(zip(ARRAYS, arrays, strict=True))
 
     def values(self) -> NDArray[np.float32]:
-        """Return the value of every entry, `[entries] float32`. Omitted entries are 0."""
-        places, pages = self.pages()
-        return pages.reshape(-1, PAGE)[places].reshape(-1)
+        """Return the value of every entry in points, `[entries] float32`. Omitted entries are 0."""
+        values = np.zeros(self.entries, np.float32)
+        values[self.kept_entries()] = self._kept_values()
+        return values
 
     def pages(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """Return the index of each page, `[entries / PAGE] uint32`, and the values of the kept pages.
@@ -83,20 +116,29 @@ class CompactTables:
         The values are `[PAGE * (kept pages + 1)] float32`. Page 0 has only zeros and stands for all omitted
         pages.
         """
-        codes = self.lower_codes.astype(np.uint16)
-        codes[::2] += (self.upper_codes & 15) * np.uint16(256)
-        codes[1::2] += (self.upper_codes >> 4) * np.uint16(256)
-        pages = np.zeros((len(self.entry_bits) // 2 + 1, PAGE), np.float32)
-        filled = 0
-        for start in range(1, len(pages), _PAGES_AT_ONCE):
-            kept = unpacked(self.entry_bits[2 * start - 2 :][: 2 * _PAGES_AT_ONCE]).reshape(-1, PAGE)
-            number = int(np.count_nonzero(kept))
-            pages[start:][: len(kept)][kept] = self.codebook[codes[filled : filled + number]]
-            filled += number
-        is_kept = unpacked(self.page_bits)
+        entries = self.kept_entries()
+        is_kept = np.zeros(self.entries // PAGE, np.bool_)
+        is_kept[entries // PAGE] = True
         places = np.cumsum(is_kept, dtype=np.uint32)
         places[~is_kept] = 0
+        pages = np.zeros((int(places.max()) + 1, PAGE), np.float32)
+        pages[places[entries // PAGE], entries % PAGE] = self._kept_values()
         return places, pages.reshape(-1)
+
+    def kept_entries(self) -> NDArray[np.int64]:
+        """Return the indices of the kept entries `[kept]`, in ascending order."""
+        blocks = np.arange(len(self.bits[0]))
+        for bits in self.bits:
+            smaller = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+            blocks = 8 * blocks[smaller // 8] + smaller % 8
+        return blocks
+
+    def _kept_values(self) -> NDArray[np.float32]:
+        """Return the values of the kept entries in points, rounded as in the unpacked tables of a graph."""
+        values = self.codebook[self.codes]
+        precise = np.unpackbits(self.precise, bitorder="little").view(np.bool_)
+        values[precise] += self.correction_steps[self.codes[precise]] * self.corrections
+        return UNIT * values.astype(np.float16).astype(np.float32)
 
     @classmethod
     def files_in(cls, folder: Path) -> dict[str, Path]:
@@ -139,8 +181,9 @@ class CompactTables:
                 raise ValueError(f"format must be {FORMAT}, got {places.format}")
             if hashlib.sha256(model.data).hexdigest() != card.precisions["fp32"].sha256.lower():
                 raise TableFileError(f"{model_name}: damaged; its SHA-256 is not the one in {card_name}")
-            arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
-            tables = cls(tuples, **arrays, stages=stages)
+            arrays = {name: _array(model, places.arrays[name], kind) for name, kind in ARRAYS.items()}
+            bits = tuple(arrays.pop(f"bits_{size}") for size in BLOCKS)
+            tables = cls(tuples, bits, **arrays, stages=stages)
             _check_sizes(tables)
         except CardError as error:
             raise TableFileError(f"{card_name}: {error}") from error
@@ -149,11 +192,6 @@ class CompactTables:
         except BAD_JSON as error:
             raise TableFileError(f"{card_name}: not the card of an n-tuple model ({error})") from error
         return tables
-
-
-def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Unpack bits `[M] uint8` into booleans `[8 * M]`."""
-    return np.unpackbits(bits, bitorder="little").view(np.bool_)
 
 
 def is_compact(folder: Path) -> bool:
@@ -169,8 +207,8 @@ def _check_architecture(
     check_tuples(tuples)
     check_stages(stages)
     length = len(tuples[0])
-    if not 2 <= length <= 6:
-        raise ValueError(f"tuples must have 2 to 6 cells, got {length}")
+    if not 3 <= length <= 6:
+        raise ValueError(f"tuples must have 3 to 6 cells, got {length}")
     if (len(stages) + 1) * len(tuples) << 4 * length > _LARGEST_ENTRIES:
         raise ValueError(f"{len(tuples)} tuples of {length} cells in {len(stages) + 1} stages are too large")
     return tuples, stages
@@ -185,15 +223,19 @@ def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
 
 
 def _check_sizes(tables: CompactTables) -> None:
-    if len(tables.page_bits) * 8 * PAGE != tables.entries:
-        raise ValueError(f"{len(tables.page_bits)} bytes of page bits do not match {tables.entries} entries")
-    pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))
-    if len(tables.entry_bits) != 2 * pages:
-        raise ValueError(f"{len(tables.entry_bits)} bytes of entry bits do not match {pages} pages")
-    if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
+    blocks = tables.entries // (8 * BLOCKS[0])
+    for size, bits in zip(BLOCKS, tables.bits, strict=True):
+        if len(bits) != blocks:
+            raise ValueError(f"the bits of blocks of {size} must take {blocks} bytes, got {len(bits)}")
+        blocks = int(np.bitwise_count(bits).sum())
+    if len(tables.codes) != blocks or 8 * len(tables.precise) != blocks:
         raise ValueError(
-            f"{len(tables.lower_codes)} bytes of lower codes and {len(tables.upper_codes)} of upper codes do "
-            f"not match {kept} entries"
+            f"{len(tables.codes)} codes and {len(tables.precise)} bytes of precise bits do not match "
+            f"{blocks} entries"
         )
-    if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
-        raise ValueError(f"the codebook must be {CODES} finite numbers")
+    corrected = int(np.bitwise_count(tables.precise).sum())
+    if len(tables.corrections) != corrected:
+        raise ValueError(f"there must be {corrected} corrections, got {len(tables.corrections)}")
+    for name, numbers in (("codebook", tables.codebook), ("correction_steps", tables.correction_steps)):
+        if len(numbers) != CODES or not np.isfinite(numbers).all():
+            raise ValueError(f"the {name} must be {CODES} finite numbers")

@@ -82,7 +82,7 @@ class NTupleNetwork:
     stages: tuple[int, ...] = ()
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     """`[entries / PAGE]`: for each page of entries, its index in `values`. It is empty if `values` has all
-    entries in order. Most entries of a compact network are 0, so the pages with other entries take a third of
+    entries in order. Most entries of a compact network are 0, so the pages with other entries take a fifth of
     the memory."""
 
     @staticmethod

@@ -4,8 +4,8 @@ A published graph holds compact tables (`octofold_players.ntuple.compact_tables`
 that matter, and the nodes that unpack them. onnxruntime runs these nodes when it makes a session, so each
 session has its own tables, and needs gigabytes for some seconds. This module unpacks only pages with kept
 entries. These pages, and an index of all pages, become inputs of the graph. All other pages share one page of
-zeros: the tables of `models/ntuple` take 158 MB, a fifth of what all entries would take. Sessions do not copy
-inputs, so lanes, views and processes share the tables.
+zeros: the tables of `models/ntuple` take 204 MB, a quarter of what all entries would take. Sessions do not
+copy inputs, so lanes, views and processes share the tables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -40,13 +41,14 @@ class Tables(dict[str, NDArray[Any]]):
 
 
 PAGE = 32
-"""Number of entries in a page. The tables take 15% more memory with pages of 16 entries, and 9% more with
+"""Number of entries in a page. The tables take 5% more memory with pages of 16 entries, and 14% more with
 pages of 64 entries. The boards/s differ by less than 2%."""
 
-_PACKED = ("page_bits", "entry_bits", "lower_codes", "upper_codes", "codebook")
-_PACKED_PAGE = 16  # number of entries in a page of compact tables
-_PIECE = 1 << 15  # bytes of `page_bits` to unpack at a time, into 8 MB
-_VALUES = 1 << 12  # number of values in the codebook
+_BITS = ("bits_512", "bits_64", "bits_8", "bits_1")
+_PACKED = (*_BITS, "codes", "precise", "corrections", "codebook", "correction_steps")
+_BLOCK = 512  # number of entries in the largest blocks of compact tables
+_PIECE = 1 << 11  # bytes of the first bitmap to unpack at a time: 8 million entries
+_VALUES = 1 << 8  # number of values in the codebook
 _INT32, _INT64, _FLOAT16 = 6, 7, 10  # numbers of element types in an ONNX file
 _FLAT, _PAGE_SIZE = "octofold_flat", "octofold_page_size"
 
@@ -59,16 +61,18 @@ _unpacked: WeakValueDictionary[str, Tables] = WeakValueDictionary()
 class _Packed(NamedTuple):
     """The arrays of `octofold_players.ntuple.compact_tables.CompactTables`."""
 
-    page_bits: NDArray[np.uint8]
-    entry_bits: NDArray[np.uint8]
-    lower_codes: NDArray[np.uint8]
-    upper_codes: NDArray[np.uint8]
+    bits: tuple[NDArray[np.uint8], ...]
+    codes: NDArray[np.uint8]
+    precise: NDArray[np.uint8]
+    corrections: NDArray[np.int8]
     codebook: NDArray[np.float32]
+    correction_steps: NDArray[np.float32]
 
     def digest(self) -> str:
         """Return the digest of everything that the unpacked tables depend on."""
         digest = hashlib.sha256()
-        for array in self:
+        arrays: tuple[NDArray[Any], ...] = (*self.bits, self.codes, self.precise, self.corrections)
+        for array in (*arrays, self.codebook, self.correction_steps):
             digest.update(array.data)
         return digest.hexdigest()
 
@@ -132,14 +136,15 @@ def _lookup(gather: onnx.Node) -> list[onnx.Node]:
 def _packed_tables(graph: onnx.Graph) -> _Packed | None:
     """Return the packed tables of a graph; None if it has none, or if their sizes contradict each other."""
     kept = {packed.name: packed.raw_data for packed in graph.initializer if packed.name in _PACKED}
-    if len(kept) < len(_PACKED) or len(kept["codebook"]) % 4:
+    if len(kept) < len(_PACKED):
         return None
     arrays = [np.frombuffer(kept[name], np.uint8) for name in _PACKED]
-    packed = _Packed(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4].view("<f4"))
-    pages, count = (int(np.bitwise_count(bits).sum()) for bits in (packed.page_bits, packed.entry_bits))
-    codes = {len(packed.lower_codes), 2 * len(packed.upper_codes)}
-    fits = len(packed.entry_bits) == 2 * pages and codes == {count} and len(packed.codebook) == _VALUES
-    return packed if fits else None
+    bits, (codes, precise, corrections, codebook, steps) = tuple(arrays[: len(_BITS)]), arrays[len(_BITS) :]
+    sizes = [int(np.bitwise_count(level).sum()) for level in (*bits, precise)]
+    fits = sizes == [*(len(level) for level in bits[1:]), len(codes), len(corrections)]
+    if not fits or 8 * len(precise) != len(codes) or {len(codebook), len(steps)} != {4 * _VALUES}:
+        return None
+    return _Packed(bits, codes, precise, corrections.view("i1"), codebook.view("<f4"), steps.view("<f4"))
 
 
 def _shared_tables(packed: _Packed, folder: Path | None) -> Tables:
@@ -154,13 +159,19 @@ def _shared_tables(packed: _Packed, folder: Path | None) -> Tables:
 
 
 def _in_memory(packed: _Packed) -> Tables:
-    kept = _bits(packed.page_bits).reshape(-1, PAGE // _PACKED_PAGE).any(axis=1)
-    offsets = np.cumsum(kept, dtype=np.int32)  # so far, the indices of the kept pages in `pages`
+    is_kept = np.zeros(_page_count(packed), np.bool_)
+    for entries in _kept_entries(packed):
+        is_kept[entries // PAGE] = True
+    offsets = np.cumsum(is_kept, dtype=np.int32)  # so far, the indices of the kept pages in `pages`
     pages = np.zeros((1 + offsets[-1]) * PAGE, np.float16)
-    offsets *= kept
+    offsets *= is_kept
     offsets -= np.arange(len(offsets), dtype=np.int32)
     offsets *= PAGE
-    _fill(packed, offsets, pages)
+    values = _kept_values(packed)
+    first = 0
+    for entries in _kept_entries(packed):
+        pages[entries + offsets[entries // PAGE]] = values[first : first + len(entries)]
+        first += len(entries)
     return Tables({PAGE_OFFSETS: offsets, PAGES: pages})
 
 
@@ -177,35 +188,29 @@ def _in_file(packed: _Packed, file: Path) -> Tables:
     except OSError as error:
         _log.warning("the processes cannot share tables, so each uses its own memory: %s", error)
         return _in_memory(packed)
-    offsets = len(packed.page_bits) * 8 * _PACKED_PAGE // PAGE * np.dtype(np.int32).itemsize
+    offsets = _page_count(packed) * np.dtype(np.int32).itemsize
     return Tables({PAGE_OFFSETS: mapped[:offsets].view(np.int32), PAGES: mapped[offsets:].view(np.float16)})
 
 
-def _fill(packed: _Packed, offsets: NDArray[np.int32], pages: NDArray[np.float16]) -> None:
-    """Write the kept entries into pages of zeros, a piece at a time."""
-    places = pages.view(f"V{2 * _PACKED_PAGE}")
-    values = packed.codebook.astype(np.float16)
-    page = entry = 0  # indices of the next kept page and the next kept entry
-    for start in range(0, len(packed.page_bits), _PIECE):
-        kept_pages = 8 * start + np.flatnonzero(_bits(packed.page_bits[start : start + _PIECE]))
-        entry_bits = packed.entry_bits[2 * page : 2 * (page + len(kept_pages))]
-        last = entry + int(np.bitwise_count(entry_bits).sum())
-        piece = np.zeros(len(kept_pages) * _PACKED_PAGE, np.float16)
-        piece[_bits(entry_bits)] = values[_codes(packed, entry, last)]
-        moved = offsets[kept_pages * _PACKED_PAGE // PAGE] // _PACKED_PAGE
-        places[kept_pages + moved] = piece.view(places.dtype)
-        page, entry = page + len(kept_pages), last
+def _page_count(packed: _Packed) -> int:
+    return len(packed.bits[0]) * 8 * _BLOCK // PAGE
 
 
-def _bits(packed: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return np.unpackbits(packed, bitorder="little").view(np.bool_)
+def _kept_entries(packed: _Packed) -> Iterator[NDArray[np.int64]]:
+    """Yield the indices of the kept entries in ascending order, a piece at a time."""
+    firsts = [0] * len(_BITS)
+    for start in range(0, len(packed.bits[0]), _PIECE):
+        blocks = np.arange(start, min(start + _PIECE, len(packed.bits[0])))
+        for level, bits in enumerate(packed.bits):
+            first, last = firsts[level], firsts[level] + len(blocks)
+            smaller = np.flatnonzero(np.unpackbits(bits[first:last], bitorder="little"))
+            blocks = 8 * blocks[smaller // 8] + smaller % 8
+            firsts[level] = last
+        yield blocks
 
 
-def _codes(packed: _Packed, first: int, last: int) -> NDArray[np.uint16]:
-    """Return the codes of the kept entries `first` to `last` - 1; `upper_codes` has two codes per byte."""
-    pairs = packed.upper_codes[first // 2 : (last + 1) // 2]
-    upper = np.stack([pairs & 15, pairs >> 4], axis=1).reshape(-1)[first % 2 :][: last - first]
-    codes = upper.astype(np.uint16)
-    codes <<= 8
-    codes |= packed.lower_codes[first:last]
-    return codes
+def _kept_values(packed: _Packed) -> NDArray[np.float16]:
+    values = packed.codebook[packed.codes]
+    precise = np.unpackbits(packed.precise, bitorder="little").view(np.bool_)
+    values[precise] += packed.correction_steps[packed.codes[precise]] * packed.corrections
+    return values.astype(np.float16)

@@ -36,7 +36,7 @@ def result_of(folder: Path) -> dict[str, Any]:
         ("minimax:dpeth=2", "minimax has no option dpeth (choose from .*; did you mean depth?"),
         ("montecarlo:runs=many", "montecarlo: runs must be a whole number, got many"),
         ("ntuple:depth=2", "ntuple needs the option path, as in ntuple:PATH"),
-        ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/3?"),
+        ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/4?"),
     ],
 )
 def test_a_wrong_player_spec_is_refused_with_the_valid_choices(spec: str, message: str) -> None:

@@ -28,7 +28,7 @@ from octofold_game.replays import ReplayWriter
 from octofold_game.rules import afterstates
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
-NTUPLE = f"ntuple:{Path(__file__).parents[3] / 'models/ntuple/3'}"
+NTUPLE = f"ntuple:{Path(__file__).parents[3] / 'models/ntuple/4'}"
 Values = Callable[[NDArray[np.uint8]], NDArray[np.float64]]
 
 

@@ -79,10 +79,10 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert versions() == ["1"]
 
     Path("models/ntuple").mkdir()
-    Path("models/ntuple/3").symlink_to(newest("ntuple"))
+    Path("models/ntuple/4").symlink_to(newest("ntuple"))
     assert main([*source, "--no-worse-than", "20%"]) == 0  # the same network, so its evaluation continues
     captured = capfd.readouterr()
-    assert "with the values of ntuple:models/ntuple/3 made a game count as " in captured.err
+    assert "with the values of ntuple:models/ntuple/4 made a game count as " in captured.err
     assert "31 games already finished in earlier runs" in captured.err
     assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"
@@ -92,7 +92,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     shown = read_card(Path("models/small/2")).no_worse
     assert shown is not None
     assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 77)
-    assert shown.values == "ntuple:models/ntuple/3"
+    assert shown.values == "ntuple:models/ntuple/4"
     assert shown.values_sha256 is not None
     page = Path("models/small/2/README.md").read_text()
     assert "At most 20% worse than version 1: in 77 games each" in page

@@ -19,7 +19,7 @@ from octofold_export.cli import main
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple.compact_tables import CompactTables
+from octofold_players.ntuple.compact_tables import UNIT, CompactTables
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.player import NTuplePlayer
 from octofold_server.backends.backend import Layout, RequestedOutputs
@@ -100,7 +100,7 @@ def test_lanes_and_views_share_tables_which_are_unpacked_once(
     packed = CompactTables.load(models / "small/1")
     entries = np.arange(packed.entries)
     found = tables[PAGES][entries + tables[PAGE_OFFSETS][entries // PAGE]]
-    np.testing.assert_array_equal(found, packed.values().astype(np.float16))
+    np.testing.assert_array_equal(found, (packed.values() / UNIT).astype(np.float16))
     kept = packed.values().reshape(-1, PAGE).any(axis=1)
     assert len(tables[PAGES]) == PAGE * (1 + kept.sum()) < packed.entries
     assert len(without) < len(model) - packed.nbytes
@@ -183,6 +183,7 @@ def _copied(models: Path, folder: Path) -> Path:
         ("model.onnx", None, r"model\.onnx: No such file"),
         ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": 99'), "exceed the model's"),
         ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": -9'), "it must be at least 0"),
+        ("card.json", lambda card: card.replace(b'"format": 2', b'"format": 1'), "must be 2, got 1"),
         ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "15, in ascending order"),
     ],
 )  # fmt: skip
