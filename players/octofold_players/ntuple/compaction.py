@@ -39,11 +39,11 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples do not have 3
     to 6 cells, or if the limit is too small for any entry.
     """
-    kept, visits = most_important(network, largest_bytes)
+    kept, visits = _most_important(network, largest_bytes)
     return _packed(network, kept, rounded(network.values[kept] / np.float32(UNIT), visits))
 
 
-def most_important(
+def _most_important(
     network: NTupleNetwork, largest_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the entries `[K]` to keep, in ascending order, and their visits `[K]` plus `_UNSEEN_VISITS`.

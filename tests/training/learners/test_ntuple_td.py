@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
-from octofold_players.ntuple.compaction import compact
 from octofold_players.ntuple.network import NTupleNetwork, find_entries
 from octofold_training.errors import TrainingError
 from octofold_training.learners import ntuple_episodes
@@ -246,30 +245,10 @@ def test_most_games_can_begin_at_late_boards() -> None:
     assert shares[1] < shares[0] / 3
 
 
-def test_a_pruned_run_keeps_what_fits_and_only_this_continues_to_learn(tmp_path: Path) -> None:
-    options = _options(stages=(8,), stage_moves=10_000.0, prune_moves=20_000.0, prune_megabytes=0.1)
-    train(replace(options, moves=30_000.0), tmp_path, lambda *_: None)
-    pruned = NTupleLearner.resume(options, tmp_path)
-    assert pruned.pruned
-    before = pruned.network.values.copy()
-    kept = before != 0
-    assert 10_000 < kept.sum() < 100_000 / 1.25  # bytes of an entry, without bitmaps
-    pruned.learn(20_000)
-    assert np.abs(pruned.network.values[~kept]).max() < 1e-20
-    assert (pruned.network.values != before).any()
-    assert compact(pruned.network, 100_000).kept > 0.9 * kept.sum()
-
-
 @pytest.mark.parametrize("stages", [(7, 8), (16,), (7.5,)])
 def test_impossible_stages_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
-
-
-def test_a_run_is_pruned_when_it_has_all_tables() -> None:
-    message = "prune_moves must be 0 or above first_moves \\(0\\) and stage_moves \\(20,000\\), got 10,000"
-    with pytest.raises(ValueError, match=message):
-        _options(stages=(8,), stage_moves=20_000.0, prune_moves=10_000.0)
 
 
 @pytest.mark.parametrize(
@@ -301,10 +280,6 @@ def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
         "stage_moves is 1,000, but the run has 1,000 moves: no stage gets its own tables",
     ]
     assert _options(moves=1000.0, first_moves=5e8, stage_moves=5e8).warnings() == []
-    pruned = _options(moves=1000.0, prune_moves=1000.0)
-    assert pruned.warnings() == [
-        "prune_moves is 1,000, but the run has 1,000 moves: all entries go on learning"
-    ]
 
 
 def test_values_that_are_not_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from octofold_game.commands.options import option
 from octofold_game.system.files import atomic_write
 from octofold_players.compiled.table_files import save_array
-from octofold_players.ntuple.compaction import most_important
 from octofold_players.ntuple.network import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
@@ -55,8 +54,6 @@ _CURVES = Curves({"recent_average": "Average score of the training games"})
 SAVE_SECONDS = 300.0  # seconds of learning between saves: the large tables take long to write
 _INITIAL_SUMS = np.array([15_000, 300_000], np.float32)
 """Sum of errors and sum of absolute errors of an entry from another network. Its first rate is 0.05."""
-_FROZEN_SUM = 1e30
-"""Sum of absolute errors of a frozen entry, which makes its rate 0."""
 _INHERITED = 1e-3  # share of the error sums that a new stage inherits, so that its rates can change quickly
 
 
@@ -76,10 +73,6 @@ class NTupleOptions:
         (), "exponents of large tiles, descending; boards that contain them have their own tables"
     )
     stage_moves: float = option(0.0, "number of moves before late stages get their own tables")
-    prune_moves: float = option(
-        0.0, "number of moves after which all but the most important entries become 0; 0: never"
-    )
-    prune_megabytes: float = option(19.0, "size of the compact tables that hold the kept entries, in MB")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)
     late_share: float = option(0.5, "share of the games that begin in a late stage", maximum=0.9)
     cool_down: float = option(
@@ -91,11 +84,6 @@ class NTupleOptions:
     def __post_init__(self) -> None:
         check_tuples(self.tuples)
         check_stages(self.stages)
-        if 0 < self.prune_moves <= max(self.first_moves, self.stage_moves):
-            raise ValueError(
-                f"prune_moves must be 0 or above first_moves ({self.first_moves:,.0f}) and stage_moves "
-                f"({self.stage_moves:,.0f}), got {self.prune_moves:,.0f}"
-            )
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """Return the tuples and the stages of a run that has learned from `moves` moves."""
@@ -111,7 +99,6 @@ class NTupleOptions:
                 "only the first tuples learn",
             ),
             "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets its own tables"),
-            "prune_moves": (self.prune_moves, self.prune_moves > 0, "all entries go on learning"),
         }
         return [
             f"{name} is {due:,.0f}, but the run has {self.moves:,.0f} moves: {effect}"
@@ -129,7 +116,7 @@ class NTupleOptions:
         In the cool-down, the rates fall in twenty steps.
         """
         steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
-        changes = (self.first_moves, self.stage_moves, self.prune_moves, *steps)
+        changes = (self.first_moves, self.stage_moves, *steps)
         return min(due for due in changes if due > moves)
 
 
@@ -156,7 +143,6 @@ class _Counts(msgspec.Struct):
     moves: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     seed: int
-    pruned: bool = False
 
 
 class NTupleLearner:
@@ -172,7 +158,6 @@ class NTupleLearner:
         self.episodes = 0
         self.moves = 0
         self.seconds = 0.0
-        self.pruned = False
 
     def start(self, path: Path) -> None:
         """Copy the initial values from a network. If it has one stage, every stage gets the same values.
@@ -227,7 +212,6 @@ class NTupleLearner:
                 "--state"
             ) from error
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
-        learner.pruned = state.pruned
         if state.seed != options.seed:
             raise TrainingError(
                 f"{folder}: the run has seed {state.seed}, but the recipe has {options.seed}; name another "
@@ -276,27 +260,6 @@ class NTupleLearner:
             tuples, stages, grown.reshape(-1, 3)
         )  # assigned last, so that an interruption changes nothing
 
-    def prune(self) -> None:
-        """If pruning is due, set to 0 all entries that `octofold-export` would leave out of the compact form.
-
-        The kept entries go on learning and compensate for the pruned ones. So the compact form of the trained
-        network is nearly as strong.
-
-        Raises:
-            TrainingError: `prune_megabytes` is too small for any entry.
-        """
-        if self.pruned or not 0 < self.options.prune_moves <= self.moves:
-            return
-        notice("playing games to find the entries that matter")
-        try:
-            kept, _ = most_important(self.network, int(self.options.prune_megabytes * 1e6))
-        except ValueError as error:
-            raise TrainingError(str(error)) from error
-        others = np.ones(len(self._entries), np.bool_)
-        others[kept] = False
-        self._entries[others] = (0, 0, _FROZEN_SUM)
-        self.pruned = True
-
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs. After an interrupted save, the previous save is readable.
 
@@ -309,7 +272,6 @@ class NTupleLearner:
             "moves": self.moves,
             "seconds": round(self.seconds, 1),
             "seed": self.options.seed,
-            "pruned": self.pruned,
         }
         # If the disk is full while the new files are written, no old file has changed.
         with (
@@ -415,7 +377,6 @@ def _train(
     try:
         while learner.moves < options.moves and learner.seconds < end:
             learner.grow()
-            learner.prune()
             left_to_change = options.next_change(learner.moves) - learner.moves
             progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
             left = end - learner.seconds
