@@ -219,7 +219,10 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
 
 
 def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
-    """Publish the graphs; return the folder. If a number chosen by default is taken by then, use the next."""
+    """Publish the graphs as a version; return its folder.
+
+    If another export has meanwhile taken the number that was chosen by default, use the next number.
+    """
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
     while True:

@@ -26,7 +26,7 @@ def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
 
 
 class NewTiles(NamedTuple):
-    """The new tiles that appear after move `k` of several games, for one `k`."""
+    """The new tiles after move number `k` of several games; `k` is the same for all games."""
 
     afterstates: NDArray[np.uint8]
     """`[N, 16]`: the afterstates, to which the tiles are added."""
@@ -99,7 +99,7 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 class _Step(NamedTuple):
-    """Move `k` of several games, for one `k`; the longest game is first."""
+    """Move number `k` of each game that has so many moves, for one `k`; the longest game is first."""
 
     boards: NDArray[np.uint8]
     """`[N, 16]`: the boards before the move."""

@@ -118,8 +118,8 @@ def _check_together(parts: Sequence[_Part]) -> None:
     first = parts[0]
     if len(parts) > 1 and first.conditions.anonymous:
         raise OtherEvaluation(
-            f"{first} contains games of a player named {first.conditions.player}, but the other folders may "
-            "contain games of another player: give the player an attribute sha256 that identifies it"
+            f"{first} and the other folders contain games of a player named {first.conditions.player}, but "
+            "nothing shows that it is the same player: give it an attribute sha256, and play the slices again"
         )
     for part in parts:
         if part.conditions != first.conditions:

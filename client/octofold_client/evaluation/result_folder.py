@@ -361,7 +361,7 @@ class KeptGames:
 
 
 def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
-    """Yield the games of a file; raise `ReplayError` if one occurs twice or has another seed than `seed`."""
+    """Yield the games of a file. Raise `ReplayError` if one occurs twice, or if its seed is not `seed`."""
     seen = set[int]()
     for episode in read_replays(replays):
         if episode.game in seen:

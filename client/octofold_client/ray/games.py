@@ -237,7 +237,7 @@ class _Spread:
     _moved: float = field(default_factory=time.monotonic)
 
     def assign(self) -> None:
-        """Start tasks for waiting chunks: one for each server, or for each CPU of the cluster."""
+        """Start tasks for waiting chunks until each server, or each CPU of the cluster, runs one."""
         now = time.monotonic()
         free = Counter(self.places) - Counter(each.place for each in self.running)
         for place in free.elements():

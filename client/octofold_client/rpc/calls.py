@@ -227,7 +227,7 @@ class Calls:
             else:
                 if response.status == health_pb2.HealthCheckResponse.SERVING:
                     return
-                last = "it is starting or draining"
+                last = "the server is starting or draining"
             yield Wait(min(0.05, max(0.0, end - time.monotonic())))
         raise Unavailable(f"no Octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
 

@@ -76,7 +76,7 @@ class MergedScores(NamedTuple):
     tie: float
     """The difference in merged score up to which two moves count as equal: `Spread.tie`."""
     tie_of_best: float | None
-    """Maximum of `tie` as a share of the best merged score; None for no maximum."""
+    """`tie` counts as at most this share of the best merged score; None: it is not limited."""
     views: str | None
     """The probabilities `[N, V, 4]` of each view; None unless requested."""
 

@@ -1,4 +1,4 @@
-"""Reads the results of a network of the rebuilt tables from its folder."""
+"""Reads the results of one network from its folder, for the rebuilt tables of the documents."""
 
 from __future__ import annotations
 

@@ -189,7 +189,8 @@ class Table:
         if run.positions >= positions + run.options.batch_size:
             shutil.rmtree(unfinished)
             if positions == self.options.positions:
-                raise TrainingError(f"{state}: the run has already learned from {run.positions:,} positions")
+                learned = f"the run has already learned from {run.positions:,} positions"
+                raise TrainingError(f"{state}: {learned}, more than --positions asks for")
             return False
         unfinished.rename(place)
         return True

@@ -1,8 +1,8 @@
 """LazyZero: a policy head and a value head learn from short rollouts instead of a tree search.
 
 Source: Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024. Defaults and details
-that the page does not give come from the code when this network was trained (commit c86ea47, August 2023:
-core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml).
+that the page does not give come from the code with which the network was trained (commit c86ea47, August
+2023: core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml).
 
 Before each move of a game, many rollouts start from the board. The value head estimates the number of moves
 left at the end of a rollout (`TensorRollouts`). The game's move is drawn from the shares N(a) / N of the N

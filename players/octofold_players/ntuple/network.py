@@ -301,7 +301,7 @@ def sum_of_entries(values, indices):
 
 @njit(cache=True, nogil=True)
 def find_afterstate_entries(board, values, layout, indices):
-    """Find the entries of the afterstate of each legal move, for its row of `indices` `[4, T * 8] uint64`."""
+    """Fill a row of `indices` `[4, T * 8] uint64` for each legal move: the entries of its afterstate."""
     for move in range(4):
         afterstate, _ = slide(board, move)
         if afterstate != board:

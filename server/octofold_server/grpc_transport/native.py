@@ -121,7 +121,7 @@ class NativeRpc:
 
 
 class _Listener:
-    """The calls that arrive at one address."""
+    """Takes the calls that arrive at one address, and keeps them until they end."""
 
     def __init__(self, front: NativeGrpcFront) -> None:
         self.front = front

@@ -275,7 +275,7 @@ class Models:
         return settled
 
     def close(self) -> None:
-        """Finish accepted calls, then free the models, including unloaded ones."""
+        """Finish accepted calls, then free the models, including those that are being unloaded."""
         for batcher in [*(served.batcher for served in self.served()), *self._index.draining()]:
             batcher.close()
 

@@ -137,7 +137,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
             with self._counting:
                 dropped, self._dropped = self._dropped, 0
             if dropped:
-                what = "dropped %d lines, because the log was not read"
+                what = "dropped %d lines, because the output of the log was blocked"
                 count = _Count(__name__, logging.WARNING, __file__, 0, what, (dropped,), None)
                 self._write(self.format(count))
             with self._counting:

@@ -43,5 +43,5 @@ def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: i
 
 
 def reseed(generator: torch.Generator, *seeds: int) -> None:
-    """Seed a generator with a combination of all `seeds`, such as the run's seed and its positions."""
+    """Seed a generator with a combination of all `seeds`, such as the run's seed and number of positions."""
     generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
