@@ -168,10 +168,10 @@ def _stage_starts(
     return graph.add("Mul", [view_stage, size], "stage_starts")
 
 
-def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
-    """Split bytes `[M]` into fields of `bits` bits, lowest first: `[M * 8 / bits] int32`."""
-    shifts = graph.constant(f"shifts_of_{bits}", np.arange(0, 8, bits, dtype=np.uint8))
-    mask = graph.constant(f"mask_of_{bits}", np.array((1 << bits) - 1, np.uint8))
+def _bits(graph: GraphBuilder, packed: str, output: str) -> str:
+    """Split bytes `[M]` into bits, lowest first: `[8 * M] int32`."""
+    shifts = graph.constant("shifts_of_1", np.arange(8, dtype=np.uint8))
+    mask = graph.constant("mask_of_1", np.array(1, np.uint8))
     column = graph.add("Reshape", [packed, graph.integers(-1, 1)], f"{output}_column")
     shifted = graph.add("BitShift", [column, shifts], f"{output}_shifted", direction="RIGHT")
     fields = graph.add("BitwiseAnd", [shifted, mask], f"{output}_fields")
@@ -181,7 +181,7 @@ def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
 
 def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
     """Return, for each set bit, the number of set bits up to it, and 0 for other bits: `[8 * M] int32`."""
-    bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
+    bits = _bits(graph, graph.constant(name, packed), f"{name}_apart")
     axis = graph.constant("first_axis", np.array(0, np.int32))
     counts = graph.add("CumSum", [bits, axis], f"{name}_counts")
     return graph.add("Mul", [bits, counts], f"{name}_ranks")
