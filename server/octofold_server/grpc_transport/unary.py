@@ -120,19 +120,23 @@ class UnaryCalls(Generic[AnyMessage]):
 
         Returns:
             For each group, the position of the 16 bytes, and the calls. For messages without a board, the
-            position is beyond their end.
+            position is beyond their end. A long message has a group of its own: comparing it costs too much.
         """
         before, groups = self._before_board, dict[tuple[bytes, bytes, int], list[Arrived]]()
+        long = []
         for one in arrived:
+            if len(one[1]) > SHORT_BYTES:
+                long.append((0, [one]))
+                continue
             head, _, tail = one[1].partition(before)
             groups.setdefault((head, tail[CELLS:], len(tail)), []).append(one)
-        return [(len(head) + len(before), together) for (head, _, _), together in groups.items()]
+        return [(len(head) + len(before), together) for (head, _, _), together in groups.items()] + long
 
     def _join(self, start: int, together: Sequence[Arrived]) -> AcceptedCall | None:
         """Join calls that `_alike` has grouped; return None if they must be accepted one by one."""
         codec, first = self._codec, together[0][1]
         stop = start + CELLS
-        if not stop <= len(first) <= SHORT_BYTES:
+        if stop > len(first):
             return None
         cells = b"".join([message[start:stop] for _, message in together])
         # If other cells in this place are still the board of the message, all messages have theirs there.
