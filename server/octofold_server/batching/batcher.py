@@ -1,6 +1,6 @@
-"""The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
+"""The dynamic batcher: merges waiting calls into batches, splits large calls, runs several batches at once.
 
-It merges waiting calls into batches, splits large calls, and runs the batches on several lanes at once. A
+A lane is a thread with a backend. Each free lane takes a batch from a bounded queue with deadlines, so a
 batch contains the calls that arrived while the lanes were busy.
 """
 
@@ -16,7 +16,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +42,11 @@ BULK_PATIENCE = 7
 in the next batch."""
 
 WHOLE_SECONDS = 0.0015
-"""Boards that together take at most this many seconds are not divided among lanes or batches, because every
-batch has overhead."""
+"""Inference seconds that are too few to divide among lanes or batches, because every batch has overhead."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be later than a lock can wait
 TOO_LATE = "the deadline passed before all boards were answered"
-_first = attrgetter("first")
 TOO_SHORT = "the time was too short for a search one move deep"
 
 _log = logging.getLogger(__name__)
@@ -75,7 +72,7 @@ class _Level:
         self.boards = 0  # number of boards that no batch has taken
 
     def add(self, call: Call) -> None:
-        """Add a call at the end. If the front call has just had a turn, move it behind the new call."""
+        """Add a call at the end, and move the front call behind it, once between two of its turns."""
         self.calls[call] = None
         self.boards += len(call.boards)
         front = next(iter(self.calls))
@@ -85,7 +82,7 @@ class _Level:
 
 
 class Batcher:
-    """Runs boards on lanes; each lane has a thread and a backend.
+    """Runs the boards of calls on lanes.
 
     Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
     without bulk boards, bulk calls go first for one batch.
@@ -99,18 +96,17 @@ class Batcher:
     board, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the callers that
     end together.
 
-    `Call.have_ended` runs on the lane that answered the calls, on the thread of `cancel`, or on the thread
-    that watches the deadlines.
+    `Call.have_ended` runs on a lane, on the thread that watches the deadlines, or on a thread in `cancel`.
 
     Args:
-        backends: one backend for each lane.
+        backends: one backend for each lane; the additional lanes of long searches use the first one.
         max_batch_size: maximum number of boards in a batch.
         queue_capacity: maximum number of waiting boards of each priority, and of long searches. Separate
             limits keep bulk calls from shutting out interactive calls.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
         budgets: the time budgets of searches; None if the backends are networks.
-        clock: returns the time in seconds, which the sizes of batches depend on.
+        clock: returns the time in seconds; used to choose the sizes of batches.
     """
 
     def __init__(
@@ -164,7 +160,7 @@ class Batcher:
 
     @property
     def joins(self) -> bool:
-        """Whether the batcher takes joined calls. Searches cannot be joined: they share a batch's time."""
+        """Whether the batcher accepts calls of several callers. A batcher of searches does not."""
         return self._budgets is None
 
     @property
@@ -199,8 +195,8 @@ class Batcher:
         Of a joined call, as many boards as fit are queued; of any other call, all or none.
 
         Returns:
-            The refused calls, each with the error that `submit` would raise. The callers of a joined call
-            that find no room become a call of their own.
+            The refused calls, each with the error that `submit` would raise. If only a part of a joined call
+            fits, the refused callers become a separate call.
         """
         refused: list[tuple[Call, OctofoldError]] = []
         levels = set()
@@ -245,20 +241,20 @@ class Batcher:
         )
 
     def cancel(self, call: Call, callers: Iterable[object] = ()) -> None:
-        """Cancel a call and remove its waiting boards; no effect on a finished call.
+        """Cancel a call and remove its waiting boards; do nothing if the call has finished.
 
-        Just before the deadline, this ends the call with DeadlinePassed; see `is_nearly_late`.
+        Just before the deadline, the call ends with DeadlinePassed instead; see `is_nearly_late`.
 
         Args:
             call: the call.
-            callers: the callers that leave a joined call; unused for other calls.
+            callers: the callers to remove from a joined call; unused for other calls.
         """
         with self._lock:
             ended = self._leave(call, frozenset(callers), time.monotonic())
         _notify(ended)
 
     def _leave(self, call: Call, callers: Collection[object], now: float) -> list[Call]:
-        """End a call, or some callers of a joined call; return the calls that have ended."""
+        """End a call, or these callers of a joined call; return the calls that have ended."""
         if call.callers is None:
             late = is_nearly_late(now, call.deadline, call.submitted)
             ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
@@ -276,7 +272,7 @@ class Batcher:
     def begin_to_close(self, when_closed: Callable[[], None] | None = None) -> None:
         """Refuse new calls, and return at once.
 
-        The threads finish the accepted calls and end. The last thread calls `when_closed` before it ends.
+        The threads finish the accepted calls and end. The last thread to end calls `when_closed`.
         """
         with self._lock:
             self._closed = True
@@ -307,9 +303,9 @@ class Batcher:
             self._when_closed()
 
     def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
-        """Run batches until the batcher is closed.
+        """Run batches until the batcher is closed and its calls have ended.
 
-        On a lane of long searches, `longest` is the maximum seconds per board. It is 0 on other lanes.
+        On a lane of long searches, `longest` is the maximum seconds per board; 0 on other lanes.
         """
         if longest and sys.platform == "linux":  # elsewhere, this would set the priority of the whole process
             os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
@@ -324,7 +320,7 @@ class Batcher:
                 self._sooner.notify()
 
     def _take_batch(self, longest: float) -> list[_Slice]:
-        """Wait for boards, and return a share of them; none if the batcher is closed and no board waits."""
+        """Wait for boards, and return a batch of them; empty if the batcher is closed and no board waits."""
         while True:
             late: list[Call] = []
             with self._lock:
@@ -361,8 +357,8 @@ class Batcher:
     def _share(self, waiting: int) -> int:
         """Return how many waiting boards a free lane takes, so that all lanes end at the same time.
 
-        A lane that took all boards would leave other lanes idle. This does not apply to searches, because
-        each of them uses all cores.
+        A lane that took all boards would leave other lanes idle. Searches are not shared, because each search
+        uses all cores.
         """
         pace, now = self._pace.seconds_per_board, self._now()
         if waiting * pace <= WHOLE_SECONDS:
@@ -425,7 +421,7 @@ class Batcher:
         return room
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
-        """Return whether a batch takes all the rest of a call, because dividing the rest costs too much."""
+        """Return whether a batch takes all `left` boards of a call, because dividing them costs too much."""
         if self._budgets is not None:  # budgets divide a search
             return False
         if left > WHOLE_BOARDS and not alone:  # other calls have a turn first
@@ -434,7 +430,7 @@ class Batcher:
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
-        """Run a batch, and return the calls that have thus ended."""
+        """Run a batch, and return the calls that have ended with it."""
         taken = time.monotonic()
         running = self._take_over(batch) if self._budgets is not None else None
         views = [each.boards for each in batch]
@@ -483,7 +479,7 @@ class Batcher:
         succeeded = []
         for call in answered:
             try:
-                moves = Moves.join([part.moves for part in sorted(call.parts, key=_first)])
+                moves = Moves.join([part.moves for part in sorted(call.parts, key=lambda part: part.first)])
                 call.answer = Answer(moves, call.queue_seconds, call.inference_seconds)
                 if self._budgets is not None and (moves.moves == UNFINISHED).any():
                     call.error = DeadlinePassed(TOO_SHORT)
@@ -595,7 +591,7 @@ class Batcher:
         return self._separate(call, failing, error) if failing else None
 
     def _answer_callers(self, call: Call, start: int, moves: Moves, batch: Batch) -> list[Call]:
-        """End callers of a joined call whose boards a batch has answered; return them as a finished call."""
+        """End the callers whose boards a batch has answered; return at most one finished call of them."""
         answering = call.open_callers(start, start + len(moves.moves))
         if not answering:
             return []

@@ -87,7 +87,7 @@ class Call:
     abandoned: int = field(default=0, init=False)
     """Number of waiting boards whose callers have ended."""
     may_yield: bool = field(default=False, init=False)
-    """Whether the call has had a turn since it last moved behind another call."""
+    """Whether the call, at the front, moves behind the next new call: once between two of its turns."""
     parts: list[Part] = field(default_factory=list, init=False)
     """The answers so far, in order of completion."""
     queue_seconds: float = field(default=0.0, init=False)
@@ -95,16 +95,16 @@ class Call:
     done: bool = field(default=False, init=False)
     """Whether the call has ended, with an answer or an error."""
     answer: Answer = field(init=False)
-    """The answer. It is set when the call is done, unless there is an error."""
+    """The answer to a call that is done without an error."""
     error: Exception | None = field(default=None, init=False)
-    """The reason why there is no answer; None if there is one."""
+    """The reason why the call failed; None if it has not failed."""
 
     @staticmethod
     def have_ended(calls: Sequence[Any]) -> None:
-        """React to the end of calls of this class that ended together; does nothing by default.
+        """React to the end of calls of this class that ended together; do nothing by default.
 
-        The batcher calls this exactly once for each call, when the call is final, on the thread where it
-        ended, without a lock. An override must return soon, and raise nothing.
+        Every call is passed exactly once, on the thread that ended it. The batcher does not hold its lock. An
+        override must return soon, and raise nothing.
         """
 
     @property
@@ -163,9 +163,9 @@ def is_nearly_late(now: float, deadline: float, since: float) -> bool:
     gRPC rounds timeouts up by at most one percent.
 
     Args:
-        now: a time of `time.monotonic`.
-        deadline: the deadline of the caller.
-        since: the time when the call arrived, or `now` if it has just been taken.
+        now: the current time of `time.monotonic`.
+        deadline: the deadline of the caller; infinity for none.
+        since: the time when the call arrived; `now` if unknown.
     """
     tolerance = 0.02 + 0.01 * (deadline - since)
     return deadline != math.inf and deadline <= now + tolerance

@@ -20,7 +20,7 @@ class DeadlineHeap:
 
     Most calls end long before their deadline. Removing each of them from the heap at once would be expensive.
     Instead, all finished calls are removed whenever the heap has doubled, which costs constant time per call.
-    The references are weak, so that the boards of finished calls are freed before this.
+    The references are weak, so that the boards of finished calls are freed earlier.
     """
 
     def __init__(self) -> None:
@@ -65,6 +65,6 @@ class DeadlineHeap:
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:
-    """Return the call; None if it is done."""
+    """Return the call; None if it is done or freed."""
     call = reference()
     return None if call is None or call.done else call

@@ -44,8 +44,7 @@ class Running:
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
     """The flag of `Limits` that stops the search; set when no call of the batch is open any more."""
     whole_seconds: float = math.inf
-    """If the batch takes fewer seconds than this, its limits have not cut it short. 0 for searches that use
-    all of their time."""
+    """Seconds below which no limit has cut the batch short; 0 for searches that use all of their time."""
 
 
 class SearchBudgets:
@@ -59,7 +58,7 @@ class SearchBudgets:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Boards searched in the last batch that had more than before, or took over `BATCH_SECONDS`."""
+        """Maximum boards searched in a batch, since one last took over `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
@@ -78,10 +77,10 @@ class SearchBudgets:
     ) -> int:
         """Return how many boards of a call fit into a batch.
 
-        All boards of a batch have the same budget. Calls share a batch if their budgets differ by less than a
-        factor of two, so that no search ends much sooner because of a call with less time. Unless the caller
-        names a time, a batch has at most twice as many boards as a recent one, because the next boards may
-        take longer, and not every search stops in time.
+        All boards of a batch have the same budget. Calls share a batch only if their budgets are between the
+        same two powers of two, so that no search ends much sooner because of a call with less time. If the
+        caller names no time, a batch has at most twice as many boards as a recent one, because the next
+        boards may take longer, and not every search stops in time.
 
         Args:
             call: the call.
@@ -109,7 +108,7 @@ class SearchBudgets:
         return int(running[searches]) if len(running) > searches else len(boards), running[:searches]
 
     def refusal(self, call: Call, waiting: Iterable[Call]) -> QueueFull | InvalidRequest | None:
-        """Return the error for a long call if the waiting searches would take too long; None if it may wait.
+        """Return the error for a long call if the call and the waiting searches take too long, else None.
 
         Only waiting searches that the call's lane may take are counted. The call's lane is the lane with the
         smallest limit that allows the call.
@@ -144,16 +143,15 @@ class SearchBudgets:
         return running, Limits(seconds, running.stop, is_deeper, math.inf if is_deeper else BATCH_SECONDS)
 
     def end(self, running: Running, searched: int, seconds: float) -> bool:
-        """Forget a batch that has run.
+        """Remove a batch that has run.
 
         Args:
             running: the batch.
-            searched: how many boards of the batch were searched.
-            seconds: how long the batch took.
+            searched: number of boards that were searched.
+            seconds: duration of the batch.
 
         Returns:
-            Whether the batch shows how long boards take, because they were searched as deep as the options
-            say.
+            Whether the batch was searched as deep as the options say, and thus shows how long boards take.
         """
         self._running.discard(running)
         if not searched or running.stop[0] or seconds >= running.whole_seconds:

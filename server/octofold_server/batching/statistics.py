@@ -29,7 +29,7 @@ KEPT = 0.9
 
 
 class BucketHistogram(NamedTuple):
-    """The number of observations in each bucket; the additional last count is for values above all bounds."""
+    """The observations by bucket, and their sum. The additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -83,7 +83,7 @@ class ModelStatistics:
         self._calls = _Times()
 
     def record(self, batch: Batch, answered: Sequence[Call]) -> None:
-        """Record a batch, and the calls that ended with it."""
+        """Record a batch, and the calls whose last boards it has answered."""
         now = time.time()
         with self._lock:
             count, seconds = self._batches.get(batch.boards, (0, 0.0))

@@ -1,8 +1,7 @@
 """Methods whose calls carry one request message.
 
-Calls about boards are decoded, admitted, queued, answered and encoded. Each of their methods has a `Codec`,
-which reads its messages and writes its replies. REST requests and messages of a stream take the same steps.
-Other methods need no admission.
+Calls with boards are decoded, admitted, queued, answered and encoded: a `UnaryCodec` reads the messages of
+such a method and writes its replies. Calls without boards need no admission.
 """
 
 from __future__ import annotations
@@ -92,9 +91,9 @@ class UnaryCalls(Generic[AnyMessage]):
     Args:
         admission: admits every call.
         codec: the codec of the method.
-        board_field: number of the field that contains the 16 bytes of a board. Calls that arrive together
-            are joined if their messages differ only in one board; 0 joins no calls. The messages must have no
-            field for a timeout or a request id.
+        board_field: number of the protobuf field that contains the 16 bytes of a board. Calls that arrive
+            together are joined if their messages differ only in one board; 0 joins no calls. The messages
+            must have no field for a timeout or a request id.
     """
 
     def __init__(self, admission: Admission, codec: UnaryCodec[AnyMessage], *, board_field: int = 0) -> None:
@@ -120,7 +119,7 @@ class UnaryCalls(Generic[AnyMessage]):
 
         Returns:
             For each group, the position of the 16 bytes, and the calls. For messages without a board, the
-            position is beyond their end. A long message has a group of its own: comparing it costs too much.
+            position is beyond their end. A long message is a separate group: comparing it costs too much.
         """
         before, groups = self._before_board, dict[tuple[bytes, bytes, int], list[Arrived]]()
         long = []
@@ -139,7 +138,7 @@ class UnaryCalls(Generic[AnyMessage]):
         if stop > len(first):
             return None
         cells = b"".join([message[start:stop] for _, message in together])
-        # If other cells in this place are still the board of the message, all messages have theirs there.
+        # If a change of these bytes is a change of the board, all messages have their board there.
         other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
         try:
             message = codec.kind.FromString(first)
@@ -215,7 +214,7 @@ class UnaryCalls(Generic[AnyMessage]):
 
 
 def _packed(request: Request) -> bytes:
-    """Return the cells of the boards of a request, as bytes; empty if the boards are invalid."""
+    """Return the 16 bytes of each board of a request; empty if the boards are invalid."""
     return b"" if isinstance(request.boards, str) else request.boards.tobytes()
 
 
@@ -234,7 +233,7 @@ def answering(
         name: full name of the method, such as "package.Service/Method".
         kind: type of the request message.
         answer: makes the reply; its exceptions become the status of the call.
-        is_logged: whether an answered call is logged, with its caller.
+        is_logged: whether an answered call is logged, with its request id and the client's address.
     """
 
     def method(call: Rpc, message: bytes) -> None:
@@ -300,7 +299,7 @@ def decode(kind: type[AnyMessage], received: bytes, name: str, admission: Admiss
         admission: counts the failure.
 
     Raises:
-        InvalidRequest: the bytes are not a message of this type, or the message has too many parts.
+        InvalidRequest: the bytes are not a message of this type, or `parse` refuses the message.
     """
     try:
         return kind.FromString(received) if len(received) <= SHORT_BYTES else parse(kind, received)
