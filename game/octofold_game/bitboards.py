@@ -24,10 +24,8 @@ POINTS = OUTGROWN - 1
 def _row_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int32]]:
     """Return three tables of all 65,536 rows: the row slid left, the row slid right, and the reward.
 
-    The reward has the flag `OUTGROWN` if two 32768s merge.
-
-    A search spends most of its time on lookups in these tables. Rows of 16 bits keep them small enough for
-    the processor's cache.
+    The reward has the flag `OUTGROWN` if two 32768s merge. A search spends most of its time on lookups in
+    these tables. Rows of 16 bits keep them small enough for the processor's cache.
     """
     shifts = np.arange(0, 16, 4, dtype=np.uint32)
     boards = np.zeros((1 << 16, 16), np.uint8)
@@ -75,7 +73,7 @@ def mirror(board):
 
 @njit(cache=True, nogil=True)
 def symmetric_boards(board):
-    """Return the eight symmetric boards, the board itself first."""
+    """Return the eight boards that rotations and reflections make from a board, the board itself first."""
     flipped = mirror(board)
     turned = transpose(board)
     turned_flipped = transpose(flipped)

@@ -26,7 +26,7 @@ _settings = vars(numba.config)
 
 
 class Notice(event.Listener):
-    """A listener that logs a message if compilation takes long, because the program seems to hang."""
+    """A listener that logs a message if compilation takes long, because the program then seems to hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return `numba.njit(**options)`. If numba cannot write its cache, use another folder or no cache."""
+    """Return `numba.njit(**options)`; if numba cannot write its cache, with another folder or no cache."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder for its cache, or there is no home
@@ -71,7 +71,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @cache
 def _use_another_folder() -> bool:
-    """Let numba cache machine code in a folder for temporary files; return False if this is impossible."""
+    """Let numba cache machine code in a service's cache folder or a temporary one; return whether it can."""
     try:
         # systemd sets this variable to the cache folder of a service.
         above = os.environ.get("CACHE_DIRECTORY") or tempfile.gettempdir()

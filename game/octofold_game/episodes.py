@@ -36,7 +36,7 @@ class Episode:
     """Index of the game among the games of its seed."""
     seed: int
     largest_exponent: int
-    """The game ends when its board holds a larger exponent."""
+    """Largest exponent that a running game may hold; a larger one ends the game."""
     start: NDArray[np.uint8]
     """`[16]`: the board with the two starting tiles."""
     moves: bytes
@@ -52,12 +52,12 @@ class Episode:
 
     @property
     def largest_tile(self) -> int:
-        """The largest tile at the end, such as 2048."""
+        """The largest tile on `final_board`, such as 2048."""
         return 1 << int(self.final_board.max())
 
     @property
     def outgrown(self) -> bool:
-        """Whether the board holds an exponent above `largest_exponent`."""
+        """Whether `final_board` holds an exponent above `largest_exponent`."""
         return int(self.final_board.max()) > self.largest_exponent
 
 
@@ -107,7 +107,7 @@ class Episodes:
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """`[N, 4]`: which moves are legal; every running game has at least one."""
+        """`[N, 4]`: a mask of the legal moves; every running game has at least one."""
         return self._legal
 
     def start(self, games: Iterable[int]) -> None:
@@ -243,11 +243,8 @@ class Episodes:
         if finished:
             keep = ~over
             self.running, self.boards, self.scores = self.running[keep], self.boards[keep], self.scores[keep]
-            self.lengths, self._states, self._starts = (
-                self.lengths[keep],
-                self._states[keep],
-                self._starts[keep],
-            )
+            self.lengths, self._states = self.lengths[keep], self._states[keep]
+            self._starts = self._starts[keep]
             self._recent = np.empty((_RECENT, len(self.running)), dtype=np.uint8)
             self._logs = list(compress(self._logs, keep.tolist()))
         return finished

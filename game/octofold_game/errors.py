@@ -11,6 +11,6 @@ class OctofoldError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message without colors and codes of torch and onnxruntime."""
+    """Return the first line of an error's message, without colors and library codes; if empty, its type."""
     lines = [line.strip() for line in _COLOR.sub("", str(error)).splitlines() if line.strip()]
     return _PREFIX.sub("", lines[0]) if lines else type(error).__name__

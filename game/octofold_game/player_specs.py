@@ -19,11 +19,11 @@ from octofold_game.errors import OctofoldError
 
 
 class SpecError(OctofoldError, ValueError):
-    """An error in a spec: the player or an option is unknown, or a value is invalid."""
+    """An error in a spec: the player or an option is unknown, or a value has the wrong type."""
 
 
 class PlayerMissing(OctofoldError):
-    """An error about a player that cannot be created, because a package or a file is missing or wrong."""
+    """An error about a player that cannot be created: a package or a file is missing, or a value is wrong."""
 
 
 class MadePlayer(NamedTuple):
@@ -58,8 +58,8 @@ def make_player(spec: str) -> MadePlayer:
     """Parse a spec and create its player.
 
     Raises:
-        SpecError: the player or an option is unknown, or a value is invalid.
-        PlayerMissing: a package or a file is missing.
+        SpecError: the player or an option is unknown, an option is missing, or a value has the wrong type.
+        PlayerMissing: a package or a file is missing, or the player rejects a value.
     """
     kind, _, words = spec.partition(":")
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -105,7 +105,7 @@ def _parse_options(kind: str, player: Any, words: str) -> dict[str, Any]:
         try:
             values[name] = read(text)
         except ValueError:
-            raise SpecError(f"{kind}: {name} must be {what}, got {text}") from None
+            raise SpecError(f"{kind}: {name} must be {what}, got {text!r}") from None
     missing = [name for name in _required(options.values()) if name not in values]
     if missing:
         raise SpecError(f"{kind} needs the option {missing[0]}, as in {kind}:{missing[0].upper()}")

@@ -1,7 +1,7 @@
 """Checks recorded games by replaying them with a second implementation of the rules.
 
 This implementation is plain Python and moves one cell at a time. It shares no table and no code with
-`rules.py` and `spawns.py`, which made the games, so it finds mistakes in them.
+`rules.py` and `spawns.py`, which made the games, so it finds mistakes in both modules.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 class ReplayError(OctofoldError):
     """An error about a replay that cannot be read, or that was not played by the rules.
 
-    `game` is the index of the game, and `offset` the position of its record in the file, in bytes. Each is
-    None if it is unknown.
+    `game` is the index of the game, and `offset` the byte at which its record begins; None if unknown.
     """
 
     def __init__(self, message: str, game: int | None = None, offset: int | None = None) -> None:

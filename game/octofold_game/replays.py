@@ -32,8 +32,8 @@ HEAD = struct.Struct("<IQQQB16s16s")
 """The head of a record: number of moves, game, seed, score, largest exponent, start and final board."""
 CHECKSUM = struct.Struct("<I")
 """The format of a checksum, which follows the head and the moves."""
-_READ_AT_ONCE = 1 << 20
-_CHECKED_AT_ONCE = 1 << 16
+_READ_AT_ONCE = 1 << 20  # bytes
+_CHECKED_AT_ONCE = 1 << 16  # moves
 _MOST = 2**63 - 1  # maximum index and score of a game, as in `Episodes`
 
 FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
@@ -45,7 +45,7 @@ class ReplayInUse(ReplayError):
 
 
 class _TornReplayError(ReplayError):
-    """An error about a file whose end is missing or all zeros. Its intact part ends at byte `at`.
+    """An error about a file whose end is missing or all zeros. The intact part ends at byte `at`.
 
     The writer was interrupted. After a power cut, a file may have its full size, but not its content.
     """
@@ -153,11 +153,6 @@ def record_of(episode: Episode) -> bytes:
         episode.final_board.tobytes(),
     )
     return b"".join([head, CHECKSUM.pack(crc32(head)), episode.moves, CHECKSUM.pack(crc32(episode.moves))])
-
-
-def record_bytes(episode: Episode) -> int:
-    """Return the number of bytes of a game's record."""
-    return HEAD.size + len(episode) + 2 * CHECKSUM.size
 
 
 def read_replays(path: Path) -> Iterator[Episode]:
@@ -343,9 +338,6 @@ def _intact(record: bytes) -> bool:
     return CHECKSUM.pack(crc32(content)) == checksum
 
 
-_COPIED_AT_ONCE = 1 << 20
-
-
 class ReplayOrder:
     """The positions of the games in a replay file; takes 16 bytes of memory per game."""
 
@@ -356,7 +348,7 @@ class ReplayOrder:
     def add(self, episode: Episode) -> None:
         """Add the next game of the file."""
         self._games.append(episode.game)
-        self._ends.append(self._ends[-1] + record_bytes(episode))
+        self._ends.append(self._ends[-1] + HEAD.size + len(episode) + 2 * CHECKSUM.size)
 
     @property
     def is_in_order(self) -> bool:
@@ -386,7 +378,7 @@ def write_in_order(
     Raises:
         OSError: a file cannot be read or written.
     """
-    with to.open("wb", buffering=_COPIED_AT_ONCE) as target:
+    with to.open("wb", buffering=_READ_AT_ONCE) as target:
         target.write(FILE_HEADER)
         for path, order in files:
             with path.open("rb") as source:
@@ -394,7 +386,7 @@ def write_in_order(
                     source.seek(start)
                     while start < end:
                         check()
-                        piece = source.read(min(_COPIED_AT_ONCE, end - start))
+                        piece = source.read(min(_READ_AT_ONCE, end - start))
                         if not piece:
                             raise OSError(f"{path} has become shorter while it was read")
                         target.write(piece)

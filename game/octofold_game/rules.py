@@ -40,7 +40,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     try:
         array = flat(np.asarray(boards))
     except ValueError:  # rows of different lengths
-        raise BoardError(*_first_odd_row(boards)) from None
+        raise BoardError(*_explain_ragged(boards)) from None
     if array.ndim != 2 or array.shape[1] != 16:
         raise BoardError(f"boards must have shape [N, 16] or [N, 4, 4], got {list(array.shape)}")
     if array.dtype.kind not in "iu":
@@ -78,7 +78,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
 def afterstates_of_checked(
     boards: NDArray[np.uint8],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the same as `afterstates`, for boards that `check_boards` returned."""
+    """Make all four moves as `afterstates` does, on boards that `check_boards` returned."""
     count = len(boards)
     rows = _line_numbers(boards)
     columns = _line_numbers(_transposed(boards))
@@ -210,7 +210,8 @@ def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.i
     return front, front[reversed_lines].byteswap(), reward
 
 
-def _first_odd_row(boards: Any) -> tuple[str, int | None]:
+def _explain_ragged(boards: Any) -> tuple[str, int | None]:
+    """Return an error message about rows of different lengths, and the index of the first wrong board."""
     lengths = [_cells_in(row) for row in boards]
     board = next((index for index, length in enumerate(lengths) if length != 16), None)
     if board is None:
@@ -219,7 +220,6 @@ def _first_odd_row(boards: Any) -> tuple[str, int | None]:
 
 
 def _cells_in(row: Any) -> int:
-    """Return the number of cells in a board or in one of its rows."""
     if not isinstance(row, list | tuple | np.ndarray):
         return 0
     return sum(_cells_in(each) or 1 for each in row)

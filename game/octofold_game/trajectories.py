@@ -1,6 +1,6 @@
 """Replays many finished games at once, and returns their positions and new tiles.
 
-This module trusts the records; only the referee checks them.
+Only the referee checks the records, not this module.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,7 +99,7 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 class _Step(NamedTuple):
-    """Move number `k` of each game that has so many moves, for one `k`; the longest game is first."""
+    """Move number `k` of all games with more than `k` moves; the longest game is first."""
 
     boards: NDArray[np.uint8]
     """`[N, 16]`: the boards before the move."""
@@ -141,7 +141,7 @@ class Trajectory:
     boards: NDArray[np.uint8]
     """`[M + 1, 16]`: the starting board, and the board after each move and its new tile."""
     scores: NDArray[np.int64]
-    """`[M + 1]`: the score on each of these boards."""
+    """`[M + 1]`: the score on each board."""
     moves: NDArray[np.uint8]
     """`[M]`: the moves, 0 to 3; move `i` is made on board `i`."""
 

@@ -19,8 +19,8 @@ _LONGEST_WORD = 100
 class Parser(argparse.ArgumentParser):
     """An `argparse.ArgumentParser` with errors of one line and without abbreviations of options.
 
-    If the `type` function of an argument raises a ValueError, its text is the whole error message. The help
-    shows the examples before the options.
+    If the `type` function of an argument raises a ValueError, the text of this error is the whole message.
+    The help shows the examples before the options.
     """
 
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:

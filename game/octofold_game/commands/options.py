@@ -46,8 +46,8 @@ class Kind:
     """A kind of option values, with the parser of their text."""
 
     parse: Callable[[str], Any]
-    """Converts a text to a value. A `WrongValue` that it raises is shown to the user. After a ValueError or a
-    KeyError, the user sees `allowed` instead."""
+    """Function that converts a text to a value. The user sees the text of a `WrongValue` that it raises, but
+    `allowed` after another ValueError or a KeyError."""
     allowed: str
     """Description of the allowed texts."""
     placeholder: str
@@ -175,24 +175,18 @@ def option(
         maximum: the largest number that is allowed.
         flag: flag of the option; empty for the name of the field.
         metavar: placeholder of the value in the help; empty for the placeholder of its kind.
-        heading: heading in the help of this and all later options of the class; an introduction may follow on
-            the next line.
+        heading: heading in the help of this option and the following ones, up to the next heading; an
+            introduction may follow on the next line.
         exclusive_group: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
         const: value of the option if the flag is given alone.
         marks: additional metadata for the caller, kept in `Option.marks`.
     """
-    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
-    metadata |= {
-        "heading": heading,
-        "exclusive_group": exclusive_group,
-        "words": words,
-        "const": const,
-        **marks,
-    }
+    marks |= {"help": help, "minimum": minimum, "maximum": maximum, "flag": flag, "metavar": metavar}
+    marks |= {"heading": heading, "exclusive_group": exclusive_group, "words": words, "const": const}
     if isinstance(default, list):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+        return field(default_factory=default.copy, metadata=marks)
+    return field(metadata=marks) if default is ... else field(default=default, metadata=marks)
 
 
 def argument(metavar: str, help: str, words: str = "") -> Any:
@@ -201,7 +195,7 @@ def argument(metavar: str, help: str, words: str = "") -> Any:
 
 
 def flag_of(name: str) -> str:
-    """Return the flag of the option for the field of this name."""
+    """Return the flag of the option that the field `name` declares."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -236,7 +230,7 @@ class Option:
 
 
 def text_of(value: Any) -> str:
-    """Format a value as text that its kind can parse; empty for None."""
+    """Format a value as text that its kind can parse; empty for None, `MISSING`, `[]` and infinity."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -267,7 +261,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """Return the `Kind` that parses values of a type."""
+    """Return the `Kind` that parses values of a type; the bounds apply to numbers."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))

@@ -23,7 +23,7 @@ class Command:
     options: type[Any]
     """A dataclass of options."""
     run: Callable[[Any], int | None] = lambda _: None
-    """Runs the command with its options. May return an exit code."""
+    """Function that runs the command with its options, and may return an exit code."""
     usage: str | None = None
     examples: tuple[str, ...] = ()
     """Command lines that its help shows as examples."""

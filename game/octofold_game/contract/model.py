@@ -250,7 +250,7 @@ class Alternatives(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The description of a published version: its content, its origin and its strength.
 
-    The fields without a default are needed for serving; a card may leave out all other fields.
+    A card must have the fields without a default, and either `precisions` or `player`.
     """
 
     format: int
@@ -267,8 +267,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Temperature of a network that values moves: a move whose value is higher by this much is e times as
     probable."""
     tie: float | None = None
-    """Moves tie if their probabilities, or their values for a network with a `temperature`, differ by less
-    than this."""
+    """Difference in probability below which moves tie; difference in value for a network with a
+    `temperature`."""
     value_unit: str | None = None
     """Unit of the output `value`; None without that output."""
     compact_tables: CompactTablesPlaces | None = None

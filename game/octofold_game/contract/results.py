@@ -42,9 +42,9 @@ def random_note(average: float, interval: Interval | None) -> str:
     """Return a warning if an average score is not clearly above `RANDOM_AVERAGE`, otherwise an empty text."""
     if (average if interval is None else interval[0]) > RANDOM_AVERAGE:
         return ""
-    random_average = f"{RANDOM_AVERAGE:,}"
     return (
-        f"No evidence that this player is better than random moves, which score {random_average} on average."
+        "No evidence that this player is better than random moves, "
+        f"which score {RANDOM_AVERAGE:,} on average."
     )
 
 
@@ -163,7 +163,7 @@ class EvaluationFile(msgspec.Struct, frozen=True):
 
 
 class ScoreCap(msgspec.Struct, frozen=True):
-    """How scores count in the test by betting: their cap, and the adjustment for luck."""
+    """The cap of the scores in the test by betting, and the adjustment for luck."""
 
     cap: Count | None
     """Cap of the scores; None if scores count in full."""
@@ -214,7 +214,7 @@ def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) ->
     Args:
         content: content of the file.
         kind: the structure of the file.
-        schemas: the versions that the caller understands.
+        schemas: the versions that the caller reads.
 
     Raises:
         StructureError: the content does not have this structure, or has another version.

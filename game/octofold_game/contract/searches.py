@@ -66,7 +66,6 @@ class Search(Protocol):
 
     def prepare(self) -> None:
         """Compile all code and load all tables that a search needs, so that no caller waits for it."""
-        ...
 
     def find(self, boards: NDArray[np.uint8], limits: Limits, /) -> SearchResult:
         """Find moves for boards `[N, 16]`, on the number of cores that was passed to `ServedKind.served`.
@@ -74,17 +73,13 @@ class Search(Protocol):
         Unless time runs out, the answer for a board depends only on the board, the options and the files: not
         on the other boards, on earlier calls, or on the number of cores.
         """
-        ...
 
 
 class ServedKind(Protocol):
     """The class of a kind of player that a server can load."""
 
     def served(
-        self,
-        options: Mapping[str, Option],
-        files: Mapping[str, NDArray[np.uint8]],
-        cores: int,
+        self, options: Mapping[str, Option], files: Mapping[str, NDArray[np.uint8]], cores: int
     ) -> Search:
         """Make a search with these options.
 
@@ -98,7 +93,6 @@ class ServedKind(Protocol):
             OctofoldError: an option is unknown or out of range, or a file is missing, damaged or of a format
                 that this version does not read. The message is one line.
         """
-        ...
 
 
 class HasFiles(Protocol):
@@ -106,4 +100,3 @@ class HasFiles(Protocol):
 
     def served_files(self) -> Mapping[str, FileSource]:
         """Return the files for `ServedKind.served`, by names such as `kept.npy`."""
-        ...

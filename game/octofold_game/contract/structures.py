@@ -168,7 +168,6 @@ def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
 
 
 def _description_of(kind: Any) -> str:
-    """Return the description in a type's annotation."""
     metas = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta))
     return next((meta.description for meta in metas if meta.description), "")
 

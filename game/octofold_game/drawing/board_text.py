@@ -1,4 +1,4 @@
-"""Boards as text."""
+"""Formats boards as text."""
 
 from __future__ import annotations
 

@@ -20,8 +20,6 @@ from octofold_game.drawing.palette import INK
 from octofold_game.system.files import atomic_write
 
 DOTS_PER_INCH = 150
-GRID = 0.16
-"""Opacity of grid lines and tile marks."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
     "grid.color": INK,
-    "grid.alpha": GRID,
+    "grid.alpha": 0.16,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": "small",

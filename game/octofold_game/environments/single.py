@@ -39,7 +39,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
     illegal action
         An action that does not change the board is illegal. It spawns no tile, its reward is 0, and the game
         continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, as `action_space.sample(mask)`
-        expects it. `action_masks()` returns the same as `bool`, as agents such as MaskablePPO expect it.
+        expects it. `action_masks()` returns the mask as `bool`, as agents such as MaskablePPO expect it.
     end
         `terminated` is True when no action is legal, or when two tiles 131072 have merged; the last
         observation does not show this merge. `truncated` is always False. `info` also has `score` and
@@ -47,7 +47,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
     seed
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
         seed, and `options={"game": n}` starts game n. An evaluation with the same seed plays the same
-        games, so both can be compared move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
+        games, so they can be compared move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
         `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
         tile after move `k` uses the same random bits as in a game that begins with two starting tiles.
@@ -101,8 +101,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             The observation and `info`, as the class describes them.
 
         Raises:
-            ValueError: the seed or the game is out of range, or the board has no legal move; the running game
-                continues.
+            ValueError: the game is not a whole number, the seed or the game is out of range, or the board is
+                malformed or has no legal move; the running game continues.
         """
         seed = None if seed is None else index(seed)  # gymnasium does not accept numpy integers
         chosen = self._seed if seed is None else seed
@@ -117,7 +117,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, board, b"", 0, board)])
         super().reset(seed=seed)
         self._seed, self._episodes, self._next_game = chosen, episodes, game + 1
-        self._look(self._episodes)
+        self._read_state(self._episodes)
         self._show()
         return self._observation(), self._info()
 
@@ -149,7 +149,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             self._legal = np.zeros(4, np.bool_)
             self._episodes = None
         else:
-            self._look(self._episodes)
+            self._read_state(self._episodes)
         self._show()
         return self._observation(), float(self._score - before), bool(finished), False, self._info()
 
@@ -171,7 +171,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         if self._window is not None:
             self._window.close()
 
-    def _look(self, episodes: Episodes) -> None:
+    def _read_state(self, episodes: Episodes) -> None:
         self._board, self._legal, self._score = episodes.boards[0], episodes.legal[0], int(episodes.scores[0])
 
     def _show(self) -> None:
@@ -217,7 +217,7 @@ def _starting_board(board: Any) -> NDArray[np.uint8]:
         )
     found: NDArray[np.uint8] = given.reshape(16).astype(np.uint8)
     if not legal_moves(found[None]).any():
-        raise ValueError("a board to start from must have a legal move")
+        raise ValueError(f"a board to start from must have a legal move, got {found.tolist()}")
     return found
 
 

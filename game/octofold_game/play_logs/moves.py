@@ -36,12 +36,12 @@ class LoggedMoves:
         return len(self.moves)
 
     def without(self, rows: Sequence[int]) -> LoggedMoves:
-        """Return the moves without these rows."""
+        """Return the moves without those in `rows`."""
         return LoggedMoves(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
     @classmethod
     def joined(cls, parts: Sequence[LoggedMoves]) -> LoggedMoves:
-        """Concatenate at least one part, in order."""
+        """Concatenate the moves of at least one part, in order."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 

@@ -86,7 +86,10 @@ def line_blocks(path: Path) -> Iterator[bytes]:
 
 
 def log_files(path: Path) -> list[Path]:
-    """Return the log files of a folder, sorted by name; for a file, return the file itself."""
+    """Return the log files of a folder, sorted by name; for a file, return the file itself.
+
+    Raises `LogError` if the path does not exist or the folder has no log files.
+    """
     if not path.is_dir():
         if not path.exists():
             raise LogError(f"there is no {path}")

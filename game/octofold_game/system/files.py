@@ -61,7 +61,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return the reason why a folder is not writable or cannot be made; None without a reason."""
+    """Return why a folder is not writable, or cannot be made if it is missing; None if nothing is wrong."""
     nearest = nearest_existing(folder)
     if not nearest.is_dir():
         return f"{nearest} is not a folder"

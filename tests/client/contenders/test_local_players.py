@@ -34,7 +34,7 @@ def result_of(folder: Path) -> dict[str, Any]:
     [
         ("expectimx:depth=2", "unknown player 'expectimx' (choose .*; did you mean expectimax?"),
         ("minimax:dpeth=2", "minimax has no option dpeth (choose from .*; did you mean depth?"),
-        ("montecarlo:runs=many", "montecarlo: runs must be a whole number, got many"),
+        ("montecarlo:runs=many", "montecarlo: runs must be a whole number, got 'many'"),
         ("ntuple:depth=2", "ntuple needs the option path, as in ntuple:PATH"),
         ("ntuple:models/ntuple", ".* network.json is missing; did you mean models/ntuple/4?"),
     ],

@@ -16,7 +16,7 @@ const ANIMATED_MS = 120;
 export class Autoplay {
   /**
    * @param {() => Promise<boolean>} step makes a move; resolves to whether another one can follow
-   * @param {(isRunning: boolean) => void} onChange
+   * @param {(isRunning: boolean) => void} onChange called when autoplay starts or stops
    */
   constructor(step, onChange) {
     this._step = step;

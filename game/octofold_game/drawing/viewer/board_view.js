@@ -41,7 +41,7 @@ export class BoardView {
    * Show a move: slides, merges and the new tile.
    *
    * @param {{steps: object[], spawn: object}} played the result of `Game.play`
-   * @param {number[]} board after it
+   * @param {number[]} board after the move
    */
   move({ steps, spawn }, board) {
     const isLate = this._end(); // the previous move is still being shown

@@ -1,5 +1,4 @@
-/** A viewer that steps through a game: board, figures, controls and curve. The page and the HTML report use
- * it. */
+/** A viewer that steps through a game, for the page and the HTML report: board, figures, controls and curve. */
 
 import { Arrow } from "./arrow.js";
 import { Autoplay } from "./autoplay.js";

@@ -1,15 +1,6 @@
 /** Moves by keys, by swipes and by dragging the mouse. */
 
-const KEYS = {
-  ArrowUp: 0,
-  ArrowRight: 1,
-  ArrowDown: 2,
-  ArrowLeft: 3,
-  w: 0,
-  d: 1,
-  s: 2,
-  a: 3,
-};
+const KEYS = { ArrowUp: 0, ArrowRight: 1, ArrowDown: 2, ArrowLeft: 3, w: 0, d: 1, s: 2, a: 3 };
 const SLIDER_KEYS = new Set(["ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft", "Home", "End", "PageUp", "PageDown"]);
 const SWIPE_PIXELS = 24;
 

@@ -9,7 +9,7 @@ const CHECKSUM_BYTES = 4;
 
 /**
  * @typedef {object} GameRecord a finished game
- * @property {number} game its number among the games of its seed
+ * @property {number} game index among the games of its seed
  * @property {bigint} seed
  * @property {number} score
  * @property {number[]} start the board with the starting tiles
@@ -30,11 +30,7 @@ class PackedGame {
   }
 
   get moves() {
-    return Array.from(this._packed, (byte) => ({
-      move: byte & 3,
-      cell: (byte >> 2) & 15,
-      exponent: byte & 64 ? 2 : 1,
-    }));
+    return Array.from(this._packed, (byte) => ({ move: byte & 3, cell: (byte >> 2) & 15, exponent: byte & 64 ? 2 : 1 }));
   }
 }
 

@@ -24,7 +24,7 @@ const LINES = [0, 1, 2, 3].map((move) =>
  * @param {number[]} board 16 exponents
  * @param {number} move 0 to 3
  * @returns {{board: number[], reward: number, legal: boolean, steps: {from: number, to: number, merges: boolean}[]}}
- *   the afterstate, the sum of merged tiles, whether the board changed, and the way of every tile
+ *   the afterstate, the merge reward, whether the board changed, and the path of every tile
  */
 export function slide(board, move) {
   const after = new Array(16).fill(0);
@@ -55,10 +55,10 @@ export function slide(board, move) {
 }
 
 /**
- * Which moves are legal.
+ * Whether each move is legal.
  *
  * @param {number[]} board 16 exponents
- * @returns {boolean[]} one for each move; none is true if the game is over
+ * @returns {boolean[]} four values; none is true if the game is over
  */
 export function legalMoves(board) {
   return [0, 1, 2, 3].map((move) => slide(board, move).legal);

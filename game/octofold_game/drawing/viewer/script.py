@@ -23,21 +23,16 @@ def bundle(modules: Mapping[str, str], entry: str) -> str:
         ValueError: a module has an import or export of an unsupported form, or modules import each other in a
             cycle.
     """
-    texts = _rewritten(modules, entry)
+    texts: dict[str, str] = {}
+    _add(modules, entry, texts, ())
     for name, text in texts.items():
         if found := _UNSUPPORTED.search(text):
             raise ValueError(f"{name}: {found[0]!r} is an import or export of an unsupported form")
     return "".join(['(() => {\n"use strict";\n', *texts.values(), "})();\n"])
 
 
-def _rewritten(modules: Mapping[str, str], entry: str) -> dict[str, str]:
-    """Return the new texts of module `entry` and its dependencies, each after the modules that it needs."""
-    done: dict[str, str] = {}
-    _add(modules, entry, done, ())
-    return done
-
-
 def _add(modules: Mapping[str, str], name: str, done: dict[str, str], users: tuple[str, ...]) -> None:
+    """Add module `name`, rewritten as a function, to `done`, after the modules that it needs."""
     if name in users:
         raise ValueError(f"{name} imports itself through {', '.join(users)}")
     if name in done:

@@ -98,13 +98,12 @@ export const isDisputed = ({ played, model, judge }) => model !== played || (jud
 /** Whether a move costs so much that it is a mistake. */
 export const isMistake = ({ cost, costly }) => cost > 0 && cost >= costly;
 
-/** The mistakes among the verdicts on a game, the worst first; equal costs are sorted by move, latest first.
- * */
+/** The mistakes among the verdicts on a game, the worst first; of equal ones, the latest first. */
 export const mistakesOf = (verdicts) =>
   verdicts
     .map((verdict, move) => ({ verdict, move }))
     .filter(({ verdict }) => isMistake(verdict))
     .sort((a, b) => b.verdict.cost - a.verdict.cost || b.move - a.move);
 
-/** The move that the judge prefers, or the model if there is no judge. */
+/** The move that the judge prefers; without a judge, the move that the model prefers. */
 export const better = ({ model, judge }) => (judge >= 0 ? judge : model);
