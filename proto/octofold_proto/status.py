@@ -109,8 +109,8 @@ def status_of_call(
 ) -> Status:
     """Return the google.rpc.Status of a failed call.
 
-    The arguments are what the gRPC library reports. The metadata normally contain the status with its
-    details. If this status is missing, unreadable or contradicts `code`, only code and message are returned.
+    The trailing metadata normally contain this status with its details. If they do not, or if it is
+    unreadable or contradicts `code`, the result has only code and message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

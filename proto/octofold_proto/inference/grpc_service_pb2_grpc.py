@@ -154,7 +154,7 @@ class GRPCInferenceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ModelStatistics(self, request, context):
-        """Returns statistics of models since they were loaded.
+        """Returns statistics of models since the server was started. Reloading a model does not reset them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

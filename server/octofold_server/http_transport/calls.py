@@ -76,10 +76,7 @@ def submit(admission: Admission, http: web.Request, request: Request) -> Pending
 class PendingCall(asyncio.Future[AcceptedCall]):
     """A future for a call: its result is the answered call, and its exception is the error of the call.
 
-    If the client leaves, the future is cancelled, which cancels the call.
-
-    Args:
-        http: the request over HTTP.
+    If the client of the HTTP request leaves, the future is cancelled, which cancels the call.
 
     Attributes:
         headers: the headers of the request that name the caller's trace.
@@ -112,11 +109,11 @@ class PendingCall(asyncio.Future[AcceptedCall]):
 
 
 def failure_of(http: web.Request, error: Exception, id_in_body: str = "") -> Failure:
-    """Log the failure of a request, and return its description.
+    """Log the failure of a request, and return the parts of the reply.
 
     Args:
         http: the request.
-        error: the exception that its handler raised.
+        error: the exception that the handler of the request raised.
         id_in_body: the request id in the body; empty if there is none.
     """
     request_id = usable_request_id(id_in_body or http.headers.get(REQUEST_ID))

@@ -21,7 +21,7 @@ from octofold_server.system.quoting import quoted
 
 SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fetch-Site")
 """Headers on which the meaning of a request depends. If a header had two values, a proxy might check one of
-them, and the server use the other."""
+them, and the server might use the other."""
 
 OWN_PAGES = ("same-origin", "none")
 """The values of `Sec-Fetch-Site` in requests from the server's own page, and when a user opens an address."""

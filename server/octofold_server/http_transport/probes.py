@@ -19,11 +19,7 @@ PROBES = (*_LIVE, *_READY)
 
 
 def probes(is_ready: Callable[[], bool]) -> list[Route]:
-    """Make the routes of `PROBES`.
-
-    Args:
-        is_ready: returns whether the server is ready.
-    """
+    """Return the routes of `PROBES`; `is_ready` returns whether the server is ready."""
 
     async def live(_: web.Request) -> web.Response:
         return web.Response()
@@ -38,11 +34,7 @@ def probes(is_ready: Callable[[], bool]) -> list[Route]:
 
 
 def metrics(read: Callable[[], Page]) -> Route:
-    """Make the route of `/metrics`.
-
-    Args:
-        read: reads the values. It runs in a thread of its own, one call at a time.
-    """
+    """Return the route of `/metrics`; `read` reads the page in a thread of its own, one call at a time."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     newest: asyncio.Future[Page] | None = None
 
@@ -56,6 +48,6 @@ def metrics(read: Callable[[], Page]) -> Route:
     return Route("GET", "/metrics", answer)
 
 
-def readiness_reply(yes: bool) -> web.Response:
-    """Return an empty reply with the status 200 for True, or 503 for False."""
-    return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)
+def readiness_reply(is_ready: bool) -> web.Response:
+    """Return an empty reply with the status 200 if something is ready, else 503."""
+    return web.Response(status=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)

@@ -25,11 +25,10 @@ IDLE_SECONDS = 75.0
 """Time after which a connection without a complete request is closed. Proxies do this earlier."""
 
 MAX_CONNECTIONS = 512
-"""Maximum number of connections, including connections in a TLS handshake. It is lower if the process may
-open only few files."""
+"""Maximum number of requests in progress. It is lower if the process may open only few files."""
 
 SPARE_CONNECTIONS = 16
-"""Number of connections beyond `MAX_CONNECTIONS`, for probes, which are answered under any load."""
+"""Number of connections that may be open beyond the maximum of requests, so that probes can connect."""
 
 HANDSHAKE_SECONDS = 10.0
 """Time limit for a TLS handshake."""

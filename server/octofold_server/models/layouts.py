@@ -67,7 +67,7 @@ def choose_precision(card: Card, wanted: str, *, device: str, avx2: bool) -> Pre
         if precision == wanted:
             return precision
     raise ModelError(
-        f"precision must be one that the card lists ({', '.join(card.precisions)}), got {wanted}"
+        f"--precision must be one that the card lists ({', '.join(card.precisions)}), got {wanted}"
     )
 
 
@@ -86,10 +86,10 @@ def cpu_has_avx2() -> bool:
 
 
 def choose_layout(config: Config, device: str, precision: str) -> Layout:
-    """Return the layout of a model file with this precision.
+    """Return the layout of a graph with a precision on a device.
 
     By default, a process has one lane on a GPU. On a CPU, the cores are divided among the processes, and each
-    process has a lane for every core, or for every --threads cores. The flags hold for each process.
+    process has a lane for every core, or for every --threads cores. The flags apply to each process.
     """
     threads = config.threads or 1
     lanes = usable_cores() // threads if device == "cpu" else 1

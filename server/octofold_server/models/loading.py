@@ -77,12 +77,12 @@ class ServedVersion:
 
     @cached_property
     def digest(self) -> int:
-        """The short digest of the graph or the player, which is part of answers."""
+        """The first 8 bytes of the SHA-256 of the graph or the player, as an integer."""
         return short_digest(self.card.sha256_of(self.precision))
 
     @cached_property
     def provenance(self) -> Mapping[str, str]:
-        """The precision and the digest as strings, which some protocols add to answers."""
+        """The digest in hexadecimal and a graph's precision, as some protocols add them to answers."""
         texts = {"precision": self.precision, "digest": f"{self.digest:016x}"}
         return {name: value for name, value in texts.items() if value}
 
@@ -143,11 +143,10 @@ class Loader:
             statistics,
             tuple(tensor.name for tensor in tensors),
         )
-        on_host = card.player
         _log.info(
-            "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d",
+            "%s/%s is ready: %s on %s, %d lane%s, batches of up to %d boards",
             served.name, served.version, served.precision or f"player {card.player and card.player.kind}",
-            "cpu" if on_host else self._device, batcher.lanes, "s" * (batcher.lanes > 1),
+            "cpu" if card.player else self._device, batcher.lanes, "s" * (batcher.lanes > 1),
             batcher.max_batch_size,
         )  # fmt: skip
         return served
@@ -156,7 +155,7 @@ class Loader:
         precision = choose_precision(card, self._config.precision, device=self._device, avx2=cpu_has_avx2())
         file = card.precisions[precision]
         layout = choose_layout(self._config, self._device, precision)
-        if file.moves is None and _may_have_moves(card) and self._device == "cpu":
+        if file.moves is None and _export_adds_moves(card) and self._device == "cpu":
             _log.info(
                 "%s/%d: calls for moves alone are not faster than other calls, because the card lists no "
                 "graph for moves alone (%s)",
@@ -218,8 +217,8 @@ class Loader:
         return backends
 
 
-def _may_have_moves(card: Card) -> bool:
-    """Return whether a new export would have a graph for moves alone, as tables and votes of 8 views have."""
+def _export_adds_moves(card: Card) -> bool:
+    """Return whether a new export adds a graph for moves alone: for compact tables and votes of 8 views."""
     return card.compact_tables is not None or (card.decision_rule == "vote" and card.symmetries == 8)
 
 
@@ -227,14 +226,14 @@ MAX_FILE_BYTES = 1 << 40
 
 
 def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]]:
-    """Map the files of a player into memory, read-only, and return them by name.
+    """Map the files of a player into memory, read-only, and return their bytes by name.
 
     The memory belongs to the system's file cache. A file is hashed and mapped through the same descriptor, so
     the hashed bytes are the mapped bytes.
 
     Args:
         folder: the folder of the version.
-        player: the description in the card, which lists the files.
+        player: the player in the card, which lists the files.
 
     Raises:
         ModelError: a file cannot be read, or its SHA-256 differs from the card.

@@ -95,10 +95,10 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load and warm up the versions that the policies select, except versions of unloaded models.
+        """Load the versions that the policies select, except unloaded models and players to load on demand.
 
         Raises:
-            ModelError: no model can be served, or the default model cannot be served.
+            ModelError: the repository cannot be read, or no model or not the default model can be served.
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
@@ -170,7 +170,7 @@ class Models:
         raise UnknownModel(f"no model {quoted(wanted)} is ready; ready models: {ready}")
 
     def index(self) -> list[VersionStatus]:
-        """Return every known version, sorted by name and version."""
+        """Return the status of every known version, sorted by name and version."""
         return self._index.all()
 
     def served(self) -> list[ServedVersion]:
@@ -179,11 +179,11 @@ class Models:
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def waiting(self) -> list[VersionStatus]:
-        """Return all players that are not loaded yet, because no call has asked for them."""
+        """Return the statuses of all players that are not loaded yet, because no call has asked for them."""
         return [status for status in self.index() if status.reason == ON_DEMAND]
 
     def loading(self) -> list[VersionStatus]:
-        """Return all versions that are being loaded and whose cards have been read."""
+        """Return the statuses of all versions that are being loaded and whose cards have been read."""
         loading = (status for status in self.index() if status.state is VersionState.LOADING)
         return [status for status in loading if status.card_text]
 
@@ -255,7 +255,7 @@ class Models:
             _log.info("%s is unloaded", name)
 
     def stop_loading(self) -> None:
-        """Load no more versions. A thread that is loading versions fails before the next one."""
+        """Load no more versions. In a thread that loads several, the next one raises Unavailable."""
         self._loading_stopped.set()
 
     def check_not_stopped(self) -> None:
@@ -289,7 +289,7 @@ class Models:
                 _log.exception("cannot update the model %s", name)
 
     def _replace_versions(self, name: str, folders: list[VersionFolder]) -> Mapping[int, VersionStatus]:
-        """Update one model from its folders and its policy. A version that fails to load does not stop this.
+        """Update one model from its folders and its policy, even if a version fails to load.
 
         Returns:
             The new status of each version.
@@ -324,7 +324,7 @@ class Models:
     def _load_or_keep(
         self, folder: VersionFolder, current: ServedVersion | None
     ) -> tuple[ServedVersion | None, VersionStatus]:
-        """Load a version from its folder. Return it, or `current` if this fails, and the version's status."""
+        """Load a version that is new or changed. Return it (or else `current`) and its status."""
         name, version = folder.name, folder.version
         self.check_not_stopped()
         status = VersionStatus(name, version)

@@ -1,7 +1,4 @@
-"""Reloads the models on request, and when the model repository has changed.
-
-This runs in a thread of its own, because loading takes seconds.
-"""
+"""Reloads the models on request, and when the model repository has changed."""
 
 from __future__ import annotations
 
@@ -18,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 class Reloading:
-    """Reloads models on request, and when the model repository has changed.
+    """Reloads models in a thread of its own, because loading takes seconds.
 
-    It polls the repository, because polling works on every file system, including network mounts.
+    The thread polls the repository, because polling works on every file system, including network mounts.
 
     Args:
         models: the models to reload.

@@ -33,7 +33,7 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 """Maximum size of an ONNX graph in bytes, which is the limit of Protobuf messages."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""Number of bytes of a tensor that one read gets, and that are hashed while they are in the CPU's cache."""
+"""Number of bytes of a tensor in one read: few enough to be hashed while they are in the CPU's cache."""
 
 _log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]
     being loaded, and once their size afterwards.
 
     Raises:
-        ModelError: a file cannot be read, or its SHA-256 differs from the card.
+        ModelError: a file cannot be read, has no float32 values, or differs from the card's SHA-256.
         MemoryError: the tensors do not fit into memory.
     """
     return {name: _read_tensor(folder, listed) for name, listed in file.tensors.items()}

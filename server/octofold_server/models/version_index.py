@@ -37,7 +37,7 @@ class VersionStatus:
     version: int
     state: VersionState = VersionState.LOADING
     reason: str = ""
-    """Why the version is not ready; for a ready version, why its new files are not served; else empty."""
+    """The reason why the version is not ready, or why a ready version differs from its folder; else empty."""
     precision: str = ""
     card_text: str = ""
     since: float = field(default_factory=time.monotonic, compare=False)
@@ -85,7 +85,7 @@ class VersionIndex:
         batcher.begin_to_close(partial(self._has_drained, batcher))
 
     def all(self) -> list[VersionStatus]:
-        """Return every known version, sorted by name and version."""
+        """Return the status of every known version, sorted by name and version."""
         with self._lock:
             statuses = dict(self._statuses)
             for key in self._draining.values():
@@ -96,7 +96,7 @@ class VersionIndex:
         return [statuses[key] for key in sorted(statuses)]
 
     def of(self, name: str) -> list[VersionStatus]:
-        """Return every known version of one model, sorted by version."""
+        """Return the status of every known version of one model, sorted by version."""
         return [status for status in self.all() if status.name == name]
 
     def draining(self) -> list[Batcher]:

@@ -48,8 +48,7 @@ METADATA_THREADS = 4
 """Number of threads for calls that ask about the server and its models."""
 
 SLOW_THREADS = 4
-"""Number of threads for loading and unloading models. These calls take long, and other calls must not wait
-for them."""
+"""Number of threads that load and unload models. Loading takes long and must not delay other calls."""
 
 BOARD_BYTES = 16
 OTHER_BYTES = 131_072
@@ -74,14 +73,14 @@ class Parts:
 
     @property
     def models(self) -> Models:
-        """The models of the server, which answer the calls."""
+        """The models that answer calls."""
         return self.admission.models
 
     def new_rest(self, **limits: Any) -> RestServer:
-        """Make the REST server, and bind its port.
+        """Make the REST server, and bind its port. `limits` are arguments of `RestServer`.
 
-        Args:
-            limits: arguments of `RestServer` that replace its defaults.
+        Raises:
+            StartupError: the port is in use or not allowed.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.http_transport.bodies import Bodies
@@ -112,11 +111,7 @@ class Parts:
         )
 
     def routes(self, bodies: Bodies) -> list[Route]:
-        """Make all HTTP routes.
-
-        Args:
-            bodies: reads the bodies of requests.
-        """
+        """Return all HTTP routes; `bodies` reads the bodies of requests."""
         from octofold_server.http_transport.probes import metrics, probes
         from octofold_server.protocols.open_inference import rest
         from octofold_server.web import routes as page
@@ -172,7 +167,6 @@ def build(
 def _methods(
     config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
-    """Return the methods of every service."""
     # Half of the bytes in flight is for arriving messages, each of which may have the maximum size.
     at_once = max(2, config.max_bytes_in_flight // 2 // _max_message_bytes(config))
     waiting = max(MAX_PENDING, config.max_calls)
@@ -239,7 +233,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
 
 
 def max_connections() -> int:
-    """Return the maximum number of gRPC connections: a share of the open files that the process may have."""
+    """Return the maximum number of gRPC connections: 4/9 of the limit on open files."""
     return file_limit() * 4 // 9
 
 

@@ -72,10 +72,10 @@ def serve(
         slot: the place of this process among the processes on the port; None if there is only one process.
 
     Raises:
-        StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
-            the port file or the ready file cannot be written.
+        StartupError: as in `build`, or the server cannot listen on the address, or cannot write a port file
+            or the ready file.
         ServingError: gRPC has failed.
-        ModelError: no model can be served.
+        ModelError: as in `build` and `Models.start`.
     """
     check_writable_paths(config)
     parts = build(config, new_backends, slot)
@@ -171,8 +171,8 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
     if admission.open_calls:
         boards = sum(served.batcher.waiting for served in admission.models.served())
         _log.warning(
-            "%d calls and streams were not answered within %g seconds of draining; they end without an "
-            "answer, with %d boards in the queues",
+            "%d calls and streams were not answered within %g seconds (--drain); they end without an answer, "
+            "with %d boards in the queues",
             admission.open_calls,
             limit_seconds,
             boards,
@@ -229,14 +229,11 @@ TOUCH_SECONDS = 2.0
 
 @contextmanager
 def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Touch a file while the server is ready, in a thread of its own, and remove it when the block ends.
+    """Touch a file every `TOUCH_SECONDS` while the server is ready; do nothing if `file` is None.
 
-    A health check looks at the age of the file. It needs no connection, no interpreter and no certificate.
-    Several processes may share the file: if one removes the file, another ready process makes it again.
-
-    Args:
-        file: the file; if None, this does nothing.
-        is_ready: returns whether the server is ready; called before each touch.
+    The file is removed while the server is not ready, and when the block ends. A health check compares the
+    file's age, which needs no connection, no interpreter and no certificate. Several processes may share the
+    file: if one removes the file, another ready process makes it again.
 
     Raises:
         StartupError: the file cannot be written.
@@ -306,7 +303,7 @@ class Ports:
             self.rest = self._parts.new_rest()
 
     def open(self) -> None:
-        """Begin to serve, and bind the ports if they are not yet bound.
+        """Bind the ports if they are not yet bound, and begin to serve. A second call does nothing.
 
         Raises:
             StartupError: a port is in use or not allowed.

@@ -39,7 +39,7 @@ PAGE_SECONDS = 3.0
 """Time limit for another process to send its page of metrics."""
 
 CHANGE_SECONDS = 600.0
-"""Time limit for loading or unloading a model in another process, which may load gigabytes."""
+"""Time limit for another process to load or unload a model, which may have gigabytes."""
 
 _pages = msgspec.json.Decoder(Page)
 

@@ -130,9 +130,9 @@ class _Processes:
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
             if signals.wait(CHECK_SECONDS):
                 self._terminate()
-        well = (0, -signal.SIGTERM)  # -SIGTERM is the exit code of a process that did not serve yet
+        success = (0, -signal.SIGTERM)  # -SIGTERM is the exit code of a process that did not serve yet
         ended = [member for number, member in enumerate(self._members) if number not in self._restart_at]
-        return int(self._failed or any(member.exitcode not in well for member in ended))
+        return int(self._failed or any(member.exitcode not in success for member in ended))
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)

@@ -56,7 +56,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
-        """Return whether the server had a heartbeat within `SILENT_SECONDS`."""
+        """Return whether the server has not failed, and had a heartbeat within `SILENT_SECONDS`."""
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, max_connections: int) -> None:
@@ -77,7 +77,7 @@ class Watchdog:
     def _run(self) -> None:
         before = -1
         idle_seconds = self._server.idle_seconds
-        until_idle_look = idle_seconds / IDLE_CHECKS
+        until_idle_check = idle_seconds / IDLE_CHECKS
         while not self._stopping.wait(CHECK_SECONDS):
             beats = self._server.beats
             self._silent_seconds = self._silent_seconds + CHECK_SECONDS if beats == before else 0.0
@@ -88,10 +88,10 @@ class Watchdog:
             if self._silent_seconds >= STUCK_SECONDS:
                 self._fail(f"the thread that serves gRPC has been stuck for {STUCK_SECONDS:g} seconds")
                 return
-            until_idle_look -= CHECK_SECONDS
+            until_idle_check -= CHECK_SECONDS
             try:
-                if until_idle_look <= 0 or open_files() > self._max_connections:
-                    until_idle_look = idle_seconds / IDLE_CHECKS
+                if until_idle_check <= 0 or open_files() > self._max_connections:
+                    until_idle_check = idle_seconds / IDLE_CHECKS
                     self._end_silent(idle_seconds)
             except Exception:  # no error may end the thread
                 _log.exception("cannot end silent connections")

@@ -97,7 +97,7 @@ class NextMoveCodec(_Codec):
 
     def replies(self, _: pb.NextMoveRequest, call: AcceptedCall) -> list[bytes]:
         """Return the replies of an answered call: one for each caller that shares it."""
-        return _replies(call, pb.NextMoveResponse(**_shared_fields(call)), _direction)
+        return _replies(call, pb.NextMoveResponse(**_shared_fields(call)), _answer)
 
 
 class NextMovesCodec(_Codec):
@@ -138,10 +138,7 @@ class StreamNextMovesCodec(_Codec):
 
 
 def _board(exponents: Sequence[int]) -> NDArray[Any] | str:
-    """Return the board `[1, 16]` of 16 exponents, or an error message.
-
-    Its type is uint8, or int64 if an exponent does not fit into a byte.
-    """
+    """Return a board [1, 16] of uint8 (int64 if an exponent exceeds a byte), or an error message."""
     if len(exponents) != CELLS:
         missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
         return f"board must hold 16 exponents, got {len(exponents)}{missing}"
@@ -182,8 +179,8 @@ def _with_search_time(request: Request, search_time_us: int) -> Request:
 def _replies(call: AcceptedCall, shared: Message, answer: Callable[[Moves], Message]) -> list[bytes]:
     """Return the serialized replies to the callers of a call.
 
-    Serialized messages can be concatenated, so the fields that all replies share are serialized once. Callers
-    who get equal moves and nothing else get the same reply.
+    Serialized messages can be concatenated, so the fields that all replies share are serialized once. If the
+    answers contain only moves, one reply is serialized for each different move.
     """
     moves, end = call.answer.moves, shared.SerializeToString()
     if call.callers is None:
@@ -211,7 +208,7 @@ def _shared_fields(call: AcceptedCall) -> dict[str, Any]:
     }
 
 
-def _direction(moves: Moves) -> pb.NextMoveResponse:
+def _answer(moves: Moves) -> pb.NextMoveResponse:
     """Return the answer for one board, without the shared fields."""
     move = int(moves.moves[0])
     return pb.NextMoveResponse(

@@ -32,11 +32,7 @@ Peer = tuple[object, ...]
 
 
 class Connections:
-    """The TCP connections to a port of this process. On systems other than Linux, none are found.
-
-    Args:
-        port: the port.
-    """
+    """The TCP connections to a port of this process. On systems other than Linux, none are found."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -48,8 +44,8 @@ class Connections:
         Args:
             idle_seconds: time without arriving data after which a connection counts as silent.
             max_connections: maximum number of open connections. If there are more, the client with the most
-                connections loses the one that has been silent for longest, until few enough are left. All
-                callers behind a proxy count as one client.
+                connections loses the one that has been silent for longest, until 15/16 of the maximum are
+                left. All callers behind a proxy count as one client.
 
         Returns:
             Number of connections that were ended because too many were open.
@@ -92,7 +88,7 @@ class Connections:
 
 
 def open_files() -> float:
-    """Return the number of open files and connections of this process. Counting them is quick.
+    """Return the number of open files and connections of this process.
 
     The result is infinity if no more files can be opened, and 0 if the system does not report the number.
     """
@@ -105,8 +101,8 @@ def open_files() -> float:
 def in_closing_order(arrivals: Iterable[tuple[float, Peer]]) -> list[Peer]:
     """Return the peers of connections in the order in which the connections should be closed.
 
-    Args:
-        arrivals: for each connection, the time when data last arrived, and its peer.
+    The client with the most connections comes first, with the connection that has been silent for longest.
+    `arrivals` has, for each connection, the time when data last arrived, and the peer.
     """
     counts: Counter[bytes] = Counter()
     ranked = []

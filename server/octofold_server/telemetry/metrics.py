@@ -65,7 +65,7 @@ def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: i
 
     Args:
         models: the models of the server.
-        refusals: counts of the calls for which no model was found.
+        refusals: counts of calls refused without a model, failed handshakes and ended connections.
         ready: whether the server is ready.
         open_calls: number of calls in progress and open streams.
     """

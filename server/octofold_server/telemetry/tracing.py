@@ -21,19 +21,13 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    Status,
-    StatusCode,
-    set_span_in_context,
-)
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from octofold_server.batching.call import Batch, Call
 
 MAX_WAITING = 4096
-"""Maximum number of finished calls whose spans are not made yet."""
+"""Maximum number of finished calls whose spans are not made yet. Further calls get no spans."""
 MAX_BATCHES = 64
 """Maximum number of batches of a call that get spans. Only the first batches get spans, because a large
 call may run in thousands of batches."""
@@ -49,7 +43,7 @@ class _FinishedCall(NamedTuple):
     submitted: float
     batches: list[Batch]
     error: str | None  # None if the call was answered
-    at: float
+    ended: float
     model: str
     version: str
     headers: Mapping[str, str]
@@ -70,7 +64,7 @@ class Tracing:
         self._thread.start()
 
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
-        """Record a finished call. The thread makes its spans later.
+        """Record a finished call, whose spans the thread makes later.
 
         The span `call` contains a span `queue`, and a span `batch` for each batch. A `batch` contains a span
         `inference`.
@@ -90,7 +84,7 @@ class Tracing:
             submitted=call.submitted,
             batches=sorted(batches, key=attrgetter("taken"))[:MAX_BATCHES],
             error=None if error is None else str(error) or type(error).__name__,
-            at=time.monotonic(),
+            ended=time.monotonic(),
             model=model,
             version=version,
             headers=headers,
@@ -99,11 +93,7 @@ class Tracing:
             self._done.put_nowait(done)
 
     def close(self, limit_seconds: float) -> None:
-        """Export the remaining spans.
-
-        Args:
-            limit_seconds: time limit; spans that are not sent by then are lost.
-        """
+        """Export the remaining spans; spans that are not sent within `limit_seconds` are lost."""
         closing = threading.Thread(target=self._close, name="tracing-end", daemon=True)
         closing.start()
         closing.join(limit_seconds)
@@ -142,19 +132,16 @@ class Tracing:
             SpanKind.SERVER,
             start_time=unix_ns(done.submitted),
             attributes=_prefixed(
-                model=done.model,
-                version=done.version,
-                boards=done.boards,
-                priority=done.priority,
+                model=done.model, version=done.version, boards=done.boards, priority=done.priority
             ),
         )
-        span("queue", root, done.submitted, done.batches[0].taken if done.batches else done.at)
+        span("queue", root, done.submitted, done.batches[0].taken if done.batches else done.ended)
         for batch in done.batches:
             of_batch = span("batch", root, batch.taken, batch.ended, boards=batch.boards)
             span("inference", of_batch, batch.started, batch.ended)
         if done.error is not None:
             root.set_status(Status(StatusCode.ERROR, done.error))
-        root.end(unix_ns(done.at))
+        root.end(unix_ns(done.ended))
 
 
 def _prefixed(**attributes: int | str) -> dict[str, int | str]:

@@ -220,10 +220,7 @@ class Results:
         return None if adjusted is None else msgspec.to_builtins(adjusted)
 
     def _tally(self, file: str, planned: range | None, tally: Tally) -> Tally:
-        """Return `tally` with the games that were added to a replay file since the tally was made.
-
-        If the file cannot be read, the tally is empty.
-        """
+        """Return the `updated_tally` of a replay file; an empty tally if the file cannot be read."""
         assert self._folder is not None
         try:
             with _open_file(self._folder, file) as descriptor:

@@ -40,6 +40,9 @@ PARAMETERS = ("board", "model", "version", "with_value")
 """The allowed parameters of a request about a board. `search_time_us` is not one of them: a page of another
 site could start long searches by images with these addresses."""
 
+UNCACHED = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+"""The headers of replies that no cache may keep."""
+
 NO_MOVE = "none"
 """The answer of `/move` to a board without a legal move."""
 
@@ -108,7 +111,7 @@ class _Answers:
         if with_value and answer.value is not None:
             words.append(f"{answer.value[0]:.9g}")
         headers = {f"X-Octofold-{name.title()}": value for name, value in call.served.provenance.items()}
-        return web.Response(text=f"{' '.join(words)}\n", headers=_no_store(SECURITY_HEADERS) | headers)
+        return web.Response(text=f"{' '.join(words)}\n", headers=UNCACHED | headers)
 
     async def views(self, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
@@ -150,7 +153,7 @@ class _Answers:
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
             raise web.HTTPNotFound(reason="the result does not exist")
-        headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
+        headers = {**UNCACHED, "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
     async def _ask(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
@@ -244,9 +247,7 @@ def parse_board(text: str) -> NDArray[np.uint8] | str:
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:
     """Return the reply to a failed `/move`: one line of text, for programs that expect one word."""
     message, status, headers = failure_of(request, error)
-    return web.Response(
-        text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
-    )
+    return web.Response(text=f"{message}\n", status=status, headers=UNCACHED | headers)
 
 
 def _first(output: NDArray[Any] | None) -> Any:
@@ -255,10 +256,4 @@ def _first(output: NDArray[Any] | None) -> Any:
 
 
 def _json(value: Any) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(value), content_type="application/json", headers=_no_store(SECURITY_HEADERS)
-    )
-
-
-def _no_store(headers: Any) -> dict[str, str]:
-    return {**headers, "Cache-Control": "no-store"}
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json", headers=UNCACHED)

@@ -28,11 +28,7 @@ MAX_MEGABYTES = 64
 
 
 class Views:
-    """Computes the probabilities of moves in each view. Only one thread may use an object of this class.
-
-    Args:
-        repository: the model repository.
-    """
+    """Computes the probabilities of moves in each view. Only one thread may use an object of this class."""
 
     def __init__(self, repository: Path) -> None:
         self._repository = repository

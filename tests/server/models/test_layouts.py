@@ -105,6 +105,6 @@ def test_auto_chooses_the_fastest_precision_for_the_device(
 
 def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
     with pytest.raises(
-        ModelError, match=r"precision must be one that the card lists \(fp32, int8\), got fp16"
+        ModelError, match=r"--precision must be one that the card lists \(fp32, int8\), got fp16"
     ):
         choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", avx2=True)

@@ -79,21 +79,9 @@ def add_open_inference(
         lambda request: {"config": service.model_config(request.name, request.version)},
     )
     add("ModelStatistics", threaded, lambda request: service.model_statistics(request.name, request.version))
-    add(
-        "RepositoryIndex",
-        threaded,
-        lambda request: {"models": service.index(only_ready=request.ready)},
-    )
-    add(
-        "RepositoryModelLoad",
-        slow,
-        lambda request: service.load(request.model_name, request.parameters),
-    )
-    add(
-        "RepositoryModelUnload",
-        slow,
-        lambda request: service.unload(request.model_name),
-    )
+    add("RepositoryIndex", threaded, lambda request: {"models": service.index(only_ready=request.ready)})
+    add("RepositoryModelLoad", slow, lambda request: service.load(request.model_name, request.parameters))
+    add("RepositoryModelUnload", slow, lambda request: service.unload(request.model_name))
 
 
 Kind = TypeVar("Kind", RequestParameters, TensorParameters)
@@ -171,7 +159,9 @@ def _outputs(outputs: Sequence[pb.ModelInferRequest.InferRequestedOutputTensor])
 def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
-        raise InvalidRequest(f"raw_input_contents has {len(raw)} entries for {len(message.inputs)} inputs")
+        raise InvalidRequest(
+            f"raw_input_contents must have one entry for each of {len(message.inputs)} inputs, got {len(raw)}"
+        )
     inputs = []
     for number, tensor in enumerate(message.inputs):
         if tensor.parameters:

@@ -37,11 +37,7 @@ JsonObject = dict[str, Any]
 
 
 class OpenInference:
-    """The operations of a server with one process.
-
-    Args:
-        admission: the admission of the server.
-    """
+    """The operations of a server with one process."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -130,11 +126,11 @@ class OpenInference:
         if name:
             kept = {key: value for key, value in kept.items() if key[0] == name and version in ("", key[1])}
         if name and not kept:
-            raise UnknownModel(f"no statistics for model {quoted(name)} version {quoted(version)}")
+            raise UnknownModel(f"no statistics for model {quoted(f'{name}/{version}' if version else name)}")
         return {"model_stats": [_statistics(*key, value.snapshot()) for key, value in kept.items()]}
 
     def index(self, *, only_ready: bool) -> list[JsonObject]:
-        """Return the name, version, state and reason of all versions, or only of ready versions."""
+        """Return name, version, state and reason of all model versions, or only of those that are ready."""
         return [
             {
                 "name": version.name,

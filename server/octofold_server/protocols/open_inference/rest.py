@@ -129,22 +129,22 @@ class _Routes:
                 return _failure(request, error, inference.id)
 
     async def index(self, request: web.Request) -> web.Response:
-        body = await self._small(request, _IndexBody)
+        body = await self._json_body(request, _IndexBody)
         return _json(self._service.index(only_ready=bool(body.ready)))
 
     async def load(self, request: web.Request) -> web.Response:
-        body = await self._small(request, _LoadBody)
+        body = await self._json_body(request, _LoadBody)
         name, _ = _model(request)
         await self._administer(request, partial(self._service.load, name, body.parameters or {}))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
-        await self._small(request, _LoadBody)
+        await self._json_body(request, _LoadBody)
         name, _ = _model(request)
         await self._administer(request, partial(self._service.unload, name))
         return web.Response()
 
-    async def _small(self, request: web.Request, kind: type[Body]) -> Body:
+    async def _json_body(self, request: web.Request, kind: type[Body]) -> Body:
         """Read the JSON body of a request without tensors."""
         async with self._bodies.body(request, SMALL_BODY_BYTES, "allowed here") as body:
             try:

@@ -114,7 +114,9 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     json_length = len(body)
     if announced is not None:
         if not (announced.isascii() and announced.isdigit() and len(announced) < 10):
-            raise InvalidRequest(f"the header {JSON_LENGTH} must be a number of bytes")
+            raise InvalidRequest(
+                f"the header {JSON_LENGTH} must be a number of bytes, got {quoted(announced)}"
+            )
         json_length = int(announced)
         if json_length > len(body):
             raise InvalidRequest(
@@ -234,7 +236,7 @@ def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) 
 
 
 def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
-    """Read the data of an input into a one-dimensional array.
+    """Read the data of an input into a vector of uint8, or of int64 if an element does not fit into a byte.
 
     Args:
         text: the data, which is a well-formed JSON value.
