@@ -223,7 +223,7 @@ def test_a_wrong_token_is_refused_and_a_right_one_accepted(go: Visitor) -> None:
         field.wait_for()
         field.fill("wrong")
         field.press("Enter")
-        visit.page.get_by_text("does not know this token").wait_for()
+        visit.page.get_by_text("refused this token").wait_for()
         field.fill(TOKEN)
         field.press("Enter")
         visit.page.wait_for_selector("body[data-ready]")

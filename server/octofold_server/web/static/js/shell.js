@@ -61,7 +61,7 @@ export function showProblem(text) {
 export function askToken(wrong) {
   const dialog = byId("token-dialog");
   const field = byId("token-field");
-  byId("token-title").textContent = wrong ? "The server does not know this token" : "This server needs a token";
+  byId("token-title").textContent = wrong ? "The server refused this token" : "This server needs a token";
   field.value = dialog.returnValue = "";
   dialog.showModal();
   field.focus();

@@ -83,7 +83,7 @@ export class Advice {
     return answer && answer.move >= 0 ? { model, answer } : null;
   }
 
-  /** Text about a player's move for which model or judge prefer another one; empty if they agree or have not answered. */
+  /** Which moves the model and the judge prefer to a player's move; empty if none, or before they have answered. */
   commentOn(move) {
     const others = [
       [this.model, this._answer],
@@ -166,9 +166,9 @@ export class Advice {
 
   /** Show that an answer is awaited, and whether the server is loading the model or the judge for it. */
   _sayWaiting() {
-    const asked = [this.model, this.judge].find((model) => model && loadingText(model)) ?? this.model;
-    const loading = loadingText(asked);
-    this._say(loading ? `${asked.name} is ${loading}.` : `Waiting for ${asked.name}…`);
+    const awaited = [this.model, this.judge].find((model) => model && loadingText(model)) ?? this.model;
+    const loading = loadingText(awaited);
+    this._say(loading ? `${awaited.name} is ${loading}.` : `Waiting for ${awaited.name}…`);
   }
 
   _say(text) {

@@ -82,7 +82,7 @@ function lessThanBest(values, move) {
   return less ? `−${grouped(less)}` : "best";
 }
 
-/** "−310", or "−26,000 or worse" if the model cannot represent the cost. */
+/** The text of a cost: "−310", or "−26,000 or worse" if the model cannot represent the cost. */
 function loss({ scale, ...worth }, move) {
   const cost = costOf(worth, move);
   return `−${worthText(scale, cost)}${cost < scale.ceiling ? "" : " or worse"}`;

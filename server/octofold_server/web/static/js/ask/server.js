@@ -54,7 +54,7 @@ export class Server {
     this.whenLoaded = () => new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 
-  /** @returns {Promise<{version: string, models: object[]}>} the models that are ready */
+  /** @returns {Promise<{version: string, models: object[]}>} models that are ready, loading, or loaded on demand */
   about() {
     return this._json("page/about");
   }
@@ -125,7 +125,7 @@ export class Server {
     return this._return;
   }
 
-  /** Wait until the user, who has given no token so far, gives one. */
+  /** Wait until the user gives a token. */
   whenTokenGiven() {
     return new Promise((resolve) => this._withoutToken.push(resolve));
   }
@@ -141,8 +141,8 @@ export class Server {
     this._onState(false);
   }
 
-  async _json(path, options, asked) {
-    const reply = await this._fetch(path, options, asked);
+  async _json(path, options, modelName) {
+    const reply = await this._fetch(path, options, modelName);
     return this._receive(reply.json());
   }
 
@@ -157,8 +157,8 @@ export class Server {
     }
   }
 
-  /** Send a request. `asked` is the name of the model, if any: wait while the server loads this model. */
-  async _fetch(path, options = {}, asked = undefined) {
+  /** Send a request and return the response. If the request names a model, wait while the server loads this model. */
+  async _fetch(path, options = {}, modelName = undefined) {
     for (let tries = 0; ; tries += 1) {
       const token = stored(TOKEN_KEY, { forSession: true });
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
@@ -170,8 +170,8 @@ export class Server {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       } else {
         const message = await reply.json().catch(() => ({}));
-        if (reply.status === 503 && asked && /is loading/.test(message.error)) {
-          await this.whenLoaded(asked);
+        if (reply.status === 503 && modelName && /is loading/.test(message.error)) {
+          await this.whenLoaded(modelName);
           continue;
         }
         if (reply.status === 503) this.whenBack();

@@ -104,5 +104,5 @@ export class Notebook {
   }
 }
 
-/** Exercises are the same if their boards are. */
+/** Whether two exercises have the same board. */
 const isOf = (exercise) => (other) => other.board === exercise?.board;

@@ -90,8 +90,8 @@ export async function addLuck(source, judge, { boards, moves }, verdicts, { onPr
       after.push({ move: end, tiles: empty.flatMap((cell) => [1, 2].map((exponent) => ({ cell, exponent }))), board });
       size += 2 * empty.length;
     }
-    const asked = after.flatMap(({ tiles, board }) => tiles.map(({ cell, exponent }) => board.with(cell, exponent)));
-    const values = (await source.infer(judge, asked)).map((answer) => bestOf(answer));
+    const nextBoards = after.flatMap(({ tiles, board }) => tiles.map(({ cell, exponent }) => board.with(cell, exponent)));
+    const values = (await source.infer(judge, nextBoards)).map((answer) => bestOf(answer));
     for (const { move, tiles } of after) {
       const own = values.splice(0, tiles.length);
       const chances = tiles.map(({ exponent }) => (exponent === 2 ? CHANCE_OF_FOUR : 1 - CHANCE_OF_FOUR) / (tiles.length / 2));
@@ -121,7 +121,7 @@ function valued(worth, played) {
  * @param {Verdict[]} verdicts
  * @param {{model: object, judge?: object}} asked
  * @returns {object} the number of moves; the numbers of moves with which the model, the judge and both disagree;
- *   `accuracy` from 0 to 100, and `isRatio`, which tells its formula; the number of mistakes
+ *   `accuracy` in percent: the mean of the known `ratio`s if `isRatio`, else the share of `equal` moves; the mistakes
  */
 export function tally(verdicts, { model, judge }) {
   const count = (wanted) => verdicts.filter(wanted).length;

@@ -23,15 +23,12 @@ class DuelTab {
       () => this._speed.update(),
     );
     const controls = make("div.controls");
-    this._speed = new SpeedControl(controls, this._autoplay, {
-      models,
-      verb: "Let both play",
-    });
+    this._speed = new SpeedControl(controls, this._autoplay, { models, verb: "Let both play" });
     this._seedField = make("input", {
       type: "text",
       inputmode: "numeric",
       id: "duel-seed",
-      on: { change: () => this._begin() },
+      on: { change: () => this._beginEnteredSeed() },
     });
     this._lead = make("p.verdict", { role: "status" });
     const button = (text, click) => make("button", { type: "button", on: { click } }, text);
@@ -73,7 +70,7 @@ class DuelTab {
     this._autoplay.stop();
   }
 
-  _begin() {
+  _beginEnteredSeed() {
     const text = this._seedField.value.trim();
     if (/^\d{1,20}$/.test(text) && BigInt(text) < 2n ** 64n) this.begin(BigInt(text));
     else this._seedField.value = String(this._seed);

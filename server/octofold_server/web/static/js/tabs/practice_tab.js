@@ -25,7 +25,7 @@ class PracticeTab {
     this._forget = button("Remove", () => this._remove());
     this._progress = make("div.practice-progress");
     this._list = make("ul.exercises");
-    this._exercisePart = make(
+    const exercise = make(
       "div.left",
       {},
       this._title,
@@ -33,20 +33,8 @@ class PracticeTab {
       this._said,
       make("div.buttons", {}, this._next, this._answer, this._forget),
     );
-    root.append(
-      make(
-        "div.columns",
-        {},
-        this._exercisePart,
-        make(
-          "div.right.notebook",
-          {},
-          make("h2", {}, "Notebook"),
-          this._progress,
-          this._list,
-        ),
-      ),
-    );
+    const notebook = make("div.right.notebook", {}, make("h2", {}, "Notebook"), this._progress, this._list);
+    root.append(make("div.columns", {}, exercise, notebook));
     this._view = new BoardView(this._board, "Board of the exercise");
     this._arrow = new Arrow(this._stage);
     onSwipe(this._stage, (move) => this._try(move));
@@ -97,7 +85,7 @@ class PracticeTab {
     this._title.textContent = "Find the best move";
     this._said.textContent = `From ${exercise.source}. ${hasKeys() ? "Use the arrow keys, or swipe." : "Swipe toward it."}`;
     this._view.show(parseBoard(exercise.board));
-    this._update();
+    this._answer.disabled = false;
   }
 
   /** Answer with a move; -1 gives up. */
@@ -111,7 +99,7 @@ class PracticeTab {
     const { better, costs, costly, judge } = exercise;
     const cost = move >= 0 ? (costs?.[move] ?? null) : null;
     const isSolved = move === better || (cost !== null && cost < costly);
-    this._isDone = true;
+    this._isDone = this._answer.disabled = true;
     this._notebook.count(exercise, isSolved);
     this._arrow.point(better, isSolved ? "" : "is-wrong");
     const price = cost ? `, which costs ${costText(exercise, cost)}` : "";
@@ -119,7 +107,6 @@ class PracticeTab {
     if (isSolved) this._said.textContent = move === better ? `Right. ${best}` : `Good enough: ${MOVE_NAMES[move]} costs only ${costText(exercise, cost)}. ${best}`;
     else this._said.textContent = move < 0 ? best : `Not ${MOVE_NAMES[move]}${price}. ${best}`;
     announce(this._said.textContent);
-    this._update();
     this._showNotebook();
   }
 
@@ -127,10 +114,6 @@ class PracticeTab {
     this._notebook.remove(this._exercise);
     this._show(this._notebook.next());
     this._showNotebook();
-  }
-
-  _update() {
-    this._answer.disabled = this._isDone;
   }
 
   _showNotebook() {

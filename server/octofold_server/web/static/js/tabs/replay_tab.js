@@ -335,7 +335,7 @@ class ReplayTab {
 
   _jumpToMistake(direction) {
     if (this._scale) this._jump(direction, isMistake, "mistake");
-    else this._say("Choose a judge with values: only values tell what a move costs.");
+    else this._say("Choose a judge with values. Without values, the costs of moves are not known.");
   }
 
   /** Show the accuracy with its formula, and how often model and judge would have made another move. */

@@ -24,7 +24,7 @@ export function ratingsOf(results) {
   return [...players.values()].map((each) => rated(counting(each))).sort((a, b) => (b.average ?? -1) - (a.average ?? -1));
 }
 
-/** The results of a player that count. */
+/** The largest finished result of a player for each seed; the largest unfinished ones if none is finished. */
 function counting(results) {
   const finished = results.filter(({ unfinished }) => !unfinished);
   const seeds = new Map();
