@@ -3,7 +3,7 @@
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 ARG SERVER=server
-# A base without Python gets that of its distribution.
+# A base without Python gets the Python of its distribution.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
        make $(command -v python3 > /dev/null || echo python3 python3-venv) \

@@ -22,14 +22,14 @@ COMPILED = game/octofold_game players/octofold_players training/octofold_trainin
 PRODUCT = $(addsuffix /*.py,proto game players training papers export server client)# counted by `make weight`
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
-help: ## this list
+help: ## show this list
 	@echo "Octofold serves networks that play 2048, and judges how well they play."
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) TEACHER=$(TEACHER) CHECKPOINT=$(CHECKPOINT)"
 
-setup: $(VENV)/light ## the environment that serves and plays (no torch)
+setup: $(VENV)/light ## make the environment that serves and plays (no torch)
 
 play: $(VENV)/$(SERVING) ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
@@ -39,17 +39,17 @@ serve: $(VENV)/$(SERVING) ## serve the models in models/, and new ones as they a
 		--port $(PORT) --rest-port $(REST_PORT) --watch 5 2>runs/serve-$(PORT).log || { code=$$?; tail -n 1 runs/serve-$(PORT).log >&2; \
 		echo "other ports: make serve PORT=50052 REST_PORT=8001" >&2; exit $$code; }
 
-train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in less than an hour; continues where it stopped
+train: $(VENV)/dev ## train checkpoints/NAME by training/recipes/NAME.toml, from TEACHER (NAME=mine: less than an hour); continues where it stopped
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)
 
-first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
+first: $(VENV)/dev ## train, export, play and compare a first network of your own in five minutes
 	@trap : INT; awk 'BEGIN {print "trap \"exit 130\" INT; set -v"} /^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' \
 		examples/first-network/README.md | PATH="$(abspath $(BIN)):$$PATH" sh -e # after Ctrl-C, waits until the run is saved
 
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME, if it is at most NO_WORSE_THAN=X% worse
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME) $(if $(NO_WORSE_THAN),--no-worse-than $(NO_WORSE_THAN))
 
-teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hours; continues where it stopped
+teacher: $(VENV)/dev ## train models/teacher, a large n-tuple network, in hours; continues where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
@@ -67,20 +67,20 @@ table: $(VENV)/light ## rebuild the README's table of results from the model car
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
 	$(BIN)/python bench/strength/pages.py
 
-lint: $(VENV)/dev ## style, types, import directions, generated stubs
+lint: $(VENV)/dev ## check style, types, import directions and generated stubs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## all tests but the long ones (or those that TESTS names), in WORKERS processes
+test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## run all tests but the long ones (or those that TESTS names), in WORKERS processes
 	$(PYTEST) $(TESTS)
 
-test-long: $(VENV)/dev ## the slow tests: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
+test-long: $(VENV)/dev ## run the slow tests: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
 	$(PYTEST) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
-weight: ## the size of the project: lines of product, tests and benches, prose in KB
+weight: ## count the lines of product, tests and benches, and the prose in KB
 	@lines() { git ls-files "$$@" | grep -v _pb2 | xargs -r cat | wc -l; }; \
 	for part in $(PRODUCT:%/*.py=%) tests bench; do printf '%-9s%7d lines\n' $$part `lines "$$part/*.py"`; done; \
 	printf 'product  %7d lines in %d modules\n' `lines $(PRODUCT)` `git ls-files $(PRODUCT) | grep -cv '_pb2\|__init__'`; \
@@ -97,7 +97,7 @@ clean: ## remove the environment and all caches; models, checkpoints and runs st
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
-sbom: $(VENV)/bin/pip ## octofold.cdx.json: the packages of a server's environment, as CycloneDX
+sbom: $(VENV)/bin/pip ## write octofold.cdx.json: the packages of a server's environment, as CycloneDX
 	rm -rf $(VENV)/sbom
 	$(PYTHON) -m venv $(VENV)/sbom/tool
 	$(PIP:$(VENV)/%=$(VENV)/sbom/tool/%) cyclonedx-bom
@@ -106,7 +106,7 @@ sbom: $(VENV)/bin/pip ## octofold.cdx.json: the packages of a server's environme
 	$(VENV)/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file octofold.cdx.json $(VENV)/sbom/server/bin/python
 
-docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
+docker: ## build an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
 
 # Why the environment does not fit this clone and its Python; empty if it fits. venv notes the folder and the version
@@ -128,12 +128,12 @@ $(VENV)/bin/pip: $(if $(UNFIT),unfit)
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
-# numba caches compiled code by the caller's file, and does not notice changes in other files that it calls.
+# numba caches compiled code by the caller's file, and does not notice changes in the files of called functions.
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
 	@find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
 
-# Otherwise, each process of the tests would compile the same functions. Where one fails to compile, a test says so.
+# Otherwise, each process of the tests would compile the same functions. If one fails to compile, a test says so.
 $(VENV)/compiled-tests: tests/shared/support/compiled.py $(VENV)/compiled $(VENV)/dev
 	-$(BIN)/python $<
 	@touch $@

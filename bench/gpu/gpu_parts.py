@@ -8,19 +8,18 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from operator import attrgetter
 from pathlib import Path
 from typing import NoReturn
 
-from gpu_direct import Figures, Variant, agreement, speed
+from gpu_direct import Figures, agreement, speed
 from gpu_served import Load, Service, throughput
 from harness import report
+from octofold_game.contract.model import Precision
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.cuda import why_no_cuda
 from octofold_server.models.repository import VersionFolder, versions_by_name
@@ -33,15 +32,7 @@ STOP_SECONDS = 30.0
 
 
 Run = Callable[[], Figures]
-"""A picklable function that measures the figures of a part."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the benchmark: a name and the function that measures it."""
-
-    name: str
-    run: Run
+"""A picklable function that measures the figures of a part of the benchmark."""
 
 
 def main() -> int:
@@ -52,13 +43,12 @@ def main() -> int:
     device_name = f"{cpu_name()}, {usable_cores()} cores" if no_gpu else gpu_name()
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
-        parts = list(_parts(options, device, Path(work)))
+        parts = dict(_parts(options, device, Path(work)))
         found, errors = run_all(parts, options.minutes * 60, options.longest)
-    names = list(map(attrgetter("name"), parts))
     report(
         f"{', '.join(options.model)} on {device_name}",
         ["part", "what", "figures"],
-        [row for name in names for row in _rows(name, found.get(name, {}), errors.get(name))],
+        [row for name in parts for row in _rows(name, found.get(name, {}), errors.get(name))],
         device=device_name,
         no_cuda=no_gpu,
         figures=found,
@@ -76,12 +66,12 @@ def gpu_name() -> str:
 
 
 def run_all(
-    parts: Sequence[Part], seconds: float, longest: float
+    parts: Mapping[str, Run], seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
     """Return the figures of successful parts, and the error of each other part in one line.
 
     Args:
-        parts: the parts, in the order in which they run.
+        parts: the parts in their order, keyed by name.
         seconds: time after which no part begins; 0 for no limit.
         longest: time limit of a part in seconds.
     """
@@ -89,19 +79,19 @@ def run_all(
     errors: dict[str, str] = {}
     stop = "the time limit was reached" if seconds else ""
     end = time.monotonic() + (seconds or float("inf"))
-    for number, part in enumerate(parts, 1):
+    for number, (name, run) in enumerate(parts.items(), 1):
         try:
             if time.monotonic() > end:
-                errors[part.name] = f"not started: {stop}"
+                errors[name] = f"not started: {stop}"
                 continue
-            print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
-            found[part.name] = isolated(part.run, min(longest, end - time.monotonic() + 60))
+            print(f"[{number}/{len(parts)}] {name}", file=sys.stderr, flush=True)
+            found[name] = isolated(run, min(longest, end - time.monotonic() + 60))
         except KeyboardInterrupt:
-            errors[part.name] = stop = "interrupted"
+            errors[name] = stop = "interrupted"
             end = 0.0
         except Exception as error:  # the other parts continue after any error
-            errors[part.name] = " ".join(str(error).split()) or type(error).__name__
-            print(f"    {errors[part.name]}", file=sys.stderr, flush=True)
+            errors[name] = " ".join(str(error).split()) or type(error).__name__
+            print(f"    {errors[name]}", file=sys.stderr, flush=True)
     return found, errors
 
 
@@ -153,7 +143,7 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Part]:
+def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[tuple[str, Run]]:
     """Yield all selected parts. Parts that check answers come first."""
     by_name = versions_by_name(options.models)
     unknown = [name for name in options.model if name not in by_name]
@@ -163,42 +153,33 @@ def _parts(options: argparse.Namespace, device: str, work: Path) -> Iterator[Par
         for name in options.model:
             version = by_name[name][-1]
             for what, run in _kinds(options, device, work)[kind](version).items():
-                yield Part(f"{kind}: {name}, {what}", run)
+                yield f"{kind}: {name}, {what}", run
 
 
 def _kinds(
     options: argparse.Namespace, device: str, work: Path
 ) -> dict[str, Callable[[VersionFolder], dict[str, Run]]]:
-    variants, seconds = _variants(device), options.seconds
-    half = next(variant for variant in variants if variant.name == "fp16")
-    if options.variant:
-        variants = [variant for variant in variants if variant.name in options.variant]
+    seconds = options.seconds
+    runnable: tuple[Precision, ...] = ("fp32", "fp16", "int8") if device == "cpu" else ("fp32", "fp16")
+    precisions = [each for each in runnable if each in (options.variant or runnable)]
     loads = options.load or [Load.parse(text) for text in LOADS]
 
-    def served(version: VersionFolder, variant: Variant, loads: Sequence[Load]) -> Run:
-        service = Service(version, variant, device, tuple(options.flags.split()))
+    def served(version: VersionFolder, precision: Precision, loads: Sequence[Load]) -> Run:
+        service = Service(version, precision, device, tuple(options.flags.split()))
         return partial(throughput, service, loads, seconds)
 
-    def checked(version: VersionFolder, variant: Variant) -> Run:
-        return partial(agreement, version, variant, device, options.boards, max(options.batches), work)
+    def checked(version: VersionFolder, precision: Precision) -> Run:
+        return partial(agreement, version, precision, device, options.boards, max(options.batches), work)
 
-    def direct(version: VersionFolder, variant: Variant) -> Run:
-        return partial(speed, version, variant, device, options.batches, seconds)
+    def direct(version: VersionFolder, precision: Precision) -> Run:
+        return partial(speed, version, precision, device, options.batches, seconds)
 
     return {
-        "check": lambda version: {each.name: checked(version, each) for each in variants},
-        "direct": lambda version: {each.name: direct(version, each) for each in variants},
-        "served": lambda version: {each.name: served(version, each, loads) for each in variants},
-        "latency": lambda version: {"fp16": served(version, half, [Load("unary", 1)])},
+        "check": lambda version: {each: checked(version, each) for each in precisions},
+        "direct": lambda version: {each: direct(version, each) for each in precisions},
+        "served": lambda version: {each: served(version, each, loads) for each in precisions},
+        "latency": lambda version: {"fp16": served(version, "fp16", [Load("unary", 1)])},
     }
-
-
-def _variants(device: str) -> list[Variant]:
-    """Return the variants that the device can run. Only a CPU runs int8."""
-    plain = [Variant("fp32", "fp32"), Variant("fp16", "fp16")]
-    if device == "cpu":
-        plain.append(Variant("int8", "int8"))
-    return plain
 
 
 def _rows(name: str, figures: Figures, error: str | None) -> Iterator[tuple[str, str, str]]:
@@ -219,7 +200,9 @@ def _format_value(key: str, value: float) -> str:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/gpu/gpu.py", description="Measure models on a GPU.")
-    parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "models")
+    parser.add_argument(
+        "--models", type=Path, default=Path(__file__).parents[2] / "models", help="model repository"
+    )
     parser.add_argument(
         "--model", action="append", help="model to measure; repeatable (default: cnn5 and flagship)"
     )
@@ -232,7 +215,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--part", action="append", choices=PARTS, help="part to run; repeatable (default: all)"
     )
-    parser.add_argument("--variant", action="append", help="variant, such as fp16; repeatable (default: all)")
+    parser.add_argument(
+        "--variant", action="append", help="precision, such as fp16; repeatable (default: all)"
+    )
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="length of a measurement in seconds (default: %(default)s)"
     )
@@ -255,7 +240,13 @@ def _parse() -> argparse.Namespace:
         metavar="FORM/CALLERS",
         help=f"load of a server; repeatable (default: {', '.join(LOADS)})",
     )
-    parser.add_argument("--batches", type=_integers, default=(1, 64, 1024, 4096, 16_384), metavar="LIST")
+    parser.add_argument(
+        "--batches",
+        type=_integers,
+        default=(1, 64, 1024, 4096, 16_384),
+        metavar="LIST",
+        help="batch sizes to measure, such as 1,64",
+    )
     parser.add_argument("--flags", default="", help="further flags of octofold-serve, in one argument")
     options = parser.parse_args()
     options.model = options.model or ["cnn5", "flagship"]

@@ -13,12 +13,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_direct import Figures, Variant
+from gpu_direct import Figures
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
 from octofold_client.loadtest.loads import Closed, Counts
 from octofold_client.loadtest.workers import load_windows
 from octofold_client.rpc import local_server
+from octofold_game.contract.model import Precision
 from octofold_game.system.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
 
@@ -51,7 +52,7 @@ class Service:
     """A server of one model version."""
 
     version: VersionFolder
-    variant: Variant
+    precision: Precision
     device: str
     flags: tuple[str, ...] = ()
     """Further flags of octofold-serve."""
@@ -103,6 +104,6 @@ def running(service: Service) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as folder:
         models = Path(folder)
         shutil.copytree(version.path, models / version.name / str(version.version))
-        flags = ("--drain", "5", *service.variant.flags(service.device))
+        flags = ("--drain", "5", "--device", service.device, "--precision", service.precision)
         with local_server.LocalServer(models, (*flags, *service.flags)) as server:
             yield server.target

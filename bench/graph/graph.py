@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_client.loadtest.boards import played_boards
 from octofold_game.contract.graph import BOARDS
 from octofold_game.system.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Backend, Layout
@@ -36,7 +37,7 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import newest_version, report
-from lane_speed import boards_per_second, random_boards
+from lane_speed import boards_per_second
 
 BATCHES = (1, 8, 32)
 SQUARE = (1024, 1024, 1024)
@@ -67,7 +68,7 @@ def main() -> None:
 
     files = options.graphs or sorted(newest_version(options.models, options.model).glob("model*.onnx"))
     graphs = {str(file): file.read_bytes() for file in files}
-    boards = random_boards(max(BATCHES))
+    boards = played_boards(15, max(BATCHES))
     cores = usable_cores()
     rows: list[LanesRow | ProductsRow] = []
     profiles: dict[str, Profile] = {}

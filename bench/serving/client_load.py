@@ -25,8 +25,6 @@ from octofold_client.evaluation.playing import MoveSource, play
 from octofold_client.loadtest.histogram import Histogram
 from octofold_game.replays import ReplayWriter
 from octofold_game.rules import LARGEST_EXPONENT
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
@@ -39,9 +37,6 @@ class Pace(NamedTuple):
     """The speed of an evaluation."""
 
     boards_per_second: float
-    batches_running: float
-    """Average number of running batches: inference time over wall time, at most the number of lanes."""
-    boards_per_batch: float
     client_share: float
     """The client's share of the CPU time of client and server."""
 
@@ -146,35 +141,14 @@ def _pace(times: list[list[float]], begin: float, latencies: Histogram) -> float
 def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace:
     """Return the pace of `octofold evaluate` with `games` games in flight, including writing replays."""
     processes = psutil.Process(), psutil.Process(server_pid)
-    with (
-        Client(target) as client,
-        tempfile.TemporaryDirectory() as folder,
-        grpc.insecure_channel(target) as channel,
-    ):
+    with Client(target) as client, tempfile.TemporaryDirectory() as folder:
         selected = select(client.list_models())
-        statistics = GRPCInferenceServiceStub(channel).ModelStatistics
-
-        def ran() -> NDArray[np.float64]:
-            """Return the seconds, batches and boards of inference so far."""
-            (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
-            runs = [(each.compute_infer, each.batch_size) for each in model.batch_stats]
-            found = [(run.ns / 1e9, run.count, run.count * size) for run, size in runs]
-            total: NDArray[np.float64] = np.array(found).reshape(-1, 3).sum(axis=0)
-            return total
-
-        before, cpu = ran(), [sum(process.cpu_times()[:2]) for process in processes]
+        cpu = [sum(process.cpu_times()[:2]) for process in processes]
         moves, wall = evaluated([ServedSource(client, selected)], selected, games, seconds, Path(folder))
         client_cpu, server_cpu = (
             sum(process.cpu_times()[:2]) - before for process, before in zip(processes, cpu, strict=True)
         )
-        seconds_of_inference, batches, boards = ran() - before
-        pace = moves / wall
-        return Pace(
-            pace,
-            pace * seconds_of_inference / boards,  # batches of an unfinished step at the end do not count
-            boards / batches,
-            client_cpu / (client_cpu + server_cpu),
-        )
+    return Pace(moves / wall, client_cpu / (client_cpu + server_cpu))
 
 
 def evaluated(

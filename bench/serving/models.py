@@ -63,10 +63,7 @@ def lone_ms(stub: OctofoldServiceStub, model: str, boards: Boards) -> tuple[floa
 def measured(models: Path, model: str, boards: Boards, seconds: float) -> dict[str, float]:
     """Return the figures of a model's newest version, served alone."""
     alone = ("--default-model", model, "--versions", f"{NONE};{model}=latest:1")
-    with (
-        LocalServer(models, alone) as server,
-        grpc.insecure_channel(server.target) as channel,
-    ):
+    with LocalServer(models, alone) as server, grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         rate = served_packed(stub, model, boards[:256])
         some = boards[: max(64, min(len(boards), int(rate * seconds / 3)))]

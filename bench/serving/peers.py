@@ -4,8 +4,7 @@
     python bench/serving/peers.py --mosec /tmp/mosec/bin/python
 
 Each server has one single-threaded onnxruntime session per core and uses its dynamic batching. Octofold is
-called over gRPC, by its own API and by ModelInfer of the Open Inference Protocol; mosec over HTTP, the only
-protocol it has. This process generates the load on the same cores.
+called over gRPC, and mosec over HTTP, its only protocol. This process generates the load on the same cores.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ import numpy as np
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.contract.graph import BOARDS, MOVE
 from octofold_game.contract.model import GRAPH_FILES
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
@@ -40,7 +36,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from harness import interleave, medians, newest_version, report
 
-LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
+LOADS = {"1 x 1": (1, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
 """The loads, keyed by name: number of callers, and number of boards in each call."""
 
 LARGEST_EXPONENT = 15
@@ -62,9 +58,6 @@ def main() -> None:
     )
     parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
     parser.add_argument(
-        "--file", default=GRAPH_FILES["int8"], help="graph of the newest version (default: %(default)s)"
-    )
-    parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
     parser.add_argument(
@@ -73,16 +66,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
-    file = (newest_version(options.models, options.model) / options.file).resolve()
+    file = (newest_version(options.models, options.model) / GRAPH_FILES["int8"]).resolve()
     loop = asyncio.new_event_loop()
     with ExitStack() as running:
-        precision = "int8" if "int8" in options.file else "fp32"
-        arguments = ("--default-model", options.model, "--precision", precision)
+        arguments = ("--default-model", options.model, "--precision", "int8")
         target = running.enter_context(LocalServer(options.models, arguments)).target
-        servers = {
-            "octofold": _octofold(target),
-            "octofold, ModelInfer": _model_infer(target, options.model),
-        }
+        servers = {"octofold": _octofold(target)}
         if options.mosec:
             port, _ = running.enter_context(mosec_server(options.mosec, file))
             servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
@@ -184,22 +173,6 @@ def _octofold(target: str) -> Connect:
     return connect
 
 
-def _model_infer(target: str, model: str) -> Connect:
-    async def connect(closing: AsyncExitStack) -> Ask:
-        channel = await closing.enter_async_context(grpc.aio.insecure_channel(target))
-        stub = GRPCInferenceServiceStub(channel)
-
-        async def ask(boards: bytes) -> object:
-            request = oip.ModelInferRequest(model_name=model, raw_input_contents=[boards])
-            request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(boards) // 16, 16])
-            request.outputs.add(name=MOVE.name)
-            return await stub.ModelInfer(request)
-
-        return ask
-
-    return connect
-
-
 def _mosec_infer(url: str) -> Connect:
     async def connect(closing: AsyncExitStack) -> Ask:
         session = await closing.enter_async_context(aiohttp.ClientSession(raise_for_status=True))
@@ -226,20 +199,17 @@ def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
     Yields:
         The port and the process ID.
     """
-    port = _free_port()
-    command = [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)]
-    with _process(command, OCTOFOLD_PEER=str(file)) as pid:
-        yield port, pid
-
-
-@contextmanager
-def _process(command: list[str], **environment: str) -> Iterator[int]:
-    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     process = subprocess.Popen(
-        command, env={**others, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)],
+        env={**environment, "OCTOFOLD_PEER": str(file)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
-        yield process.pid
+        yield port, process.pid
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -247,11 +217,6 @@ def _process(command: list[str], **environment: str) -> Iterator[int]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 if __name__ == "__main__":

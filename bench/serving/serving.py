@@ -42,7 +42,6 @@ RAMP_SECONDS = 0.2
 SAMPLE_SECONDS = 10.0
 LOADS = {
     "4 callers of 64 boards": (4, "packed:64"),
-    "2 callers of 512 boards": (2, "packed:512"),
     "64 callers of 1 board": (64, "unary"),
     "64 callers on one stream": (64, "stream:1"),
     "1 caller of 1 board": (1, "unary"),
@@ -132,8 +131,7 @@ def main() -> None:
             **{f"evaluate, {games:,} games": partial(evaluation, games) for games in paces},
         }
         found = medians(interleave(rates, options.rounds))
-        megabytes = process.memory_info().rss / 2**20
-    _report(options, found, measures.percentiles(), batch_seconds, paces[PARALLEL], megabytes)
+    _report(options, found, measures.percentiles(), batch_seconds, paces[PARALLEL])
 
 
 def _options() -> argparse.Namespace:
@@ -180,9 +178,7 @@ def _add_clients(
         f"served, {STREAMS}",
         lambda times: asyncio.run(client_load.streams(served, 64, boards, seconds, times)),
     )
-    for callers in (64, 1):
-        threads = partial(client_load.threads, client, callers, boards, seconds)
-        measures.add(f"Client, {callers} threads of 1 board", threads)
+    measures.add("Client, 64 threads of 1 board", partial(client_load.threads, client, 64, boards, seconds))
     measures.add(
         "AsyncClient, 64 tasks of 1 board",
         lambda times: asyncio.run(client_load.tasks(served, 64, boards, seconds, times)),
@@ -199,7 +195,6 @@ def _report(
     percentiles: dict[str, dict[str, float]],
     batch_seconds: list[float],
     paces: list[client_load.Pace],
-    megabytes: float,
 ) -> None:
     direct = best_direct(found, options.precision)
     rows: list[tuple[str, ...]] = [
@@ -213,13 +208,10 @@ def _report(
     ]
     beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
     in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
-    running, batch, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
+    share = float(np.median([pace.client_share for pace in paces]))
     rows += [
         ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
-        (f"evaluate, {PARALLEL:,} games: running batches, on average", f"{running:.2f}", "", ""),
-        (f"evaluate, {PARALLEL:,} games: boards in a batch, on average", f"{batch:.0f}", "", ""),
         (f"evaluate, {PARALLEL:,} games: the client's share of the CPU time", f"{share:.1%}", "", ""),
-        ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
     ]
     report(
         f"serving {options.model}",
@@ -231,8 +223,7 @@ def _report(
         int8_over_fp32=_int8_over_fp32(found),
         batch_times_beside_bulk=in_batches,
         latency_ms=percentiles,
-        evaluate={"batches_running": running, "boards_per_batch": batch, "client_share": share},
-        resident_mb=round(megabytes),
+        evaluate={"client_share": share},
     )
 
 

@@ -392,9 +392,14 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=2_000, help="runs per row (default: %(default)s)")
     parser.add_argument(
-        "--games", type=int, default=10_000, help="maximum games of each player, doubled for equal players"
+        "--games",
+        type=int,
+        default=10_000,
+        help="maximum games of each player, doubled for equal players (default: %(default)s)",
     )
-    parser.add_argument("--players", type=int, default=4, help="number of equal players in the league table")
+    parser.add_argument(
+        "--players", type=int, default=4, help="number of players in the league (default: %(default)s)"
+    )
     return parser.parse_args()
 
 

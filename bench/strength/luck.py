@@ -2,8 +2,7 @@
 
 "Left" is the variance of adjusted scores, divided by the variance of the scores. Its inverse, "worth", is how
 many times as many games the same interval would take without the adjustment. The cost is CPU time of one
-core. "Misses" is how often the interval from a sample of 50 games misses the average of all games. For these
-samples, the mean luck of all games of a folder is set to 0, as it would be with infinitely many games.
+core.
 
     octofold play --model swift --games 200 --out results/swift
     python bench/strength/luck.py results/swift
@@ -14,14 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from octofold_client.contenders.judges import Judge, local_judge
-from octofold_client.evaluation.luck import AdjustedAverage, Luck, luck_in, luck_of_games
+from octofold_client.evaluation.luck import AdjustedAverage, luck_in, luck_of_games
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 
@@ -30,8 +27,6 @@ sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 from harness import newest_version, report
 
 _TIMED_GAMES = 20
-_SAMPLE, _SAMPLES = 50, 1_000
-"""Number of games in a sample whose interval is checked, and number of samples."""
 
 
 def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> float:
@@ -41,22 +36,6 @@ def microseconds_a_move(folder: ResultFolder, values: Judge, start: float) -> fl
     before = time.process_time()
     luck_of_games(games, values, start)
     return 1e6 * (time.process_time() - before) / sum(map(len, games))
-
-
-def misses(scores: NDArray[np.int64], luck: Luck) -> float:
-    """Return how often the interval of the adjusted average misses the average, in samples of the games."""
-    generator = np.random.default_rng(2)
-    truth = scores.mean()
-    centered = luck.corrections - luck.corrections.mean(axis=0)
-    missed = 0
-    for _ in range(_SAMPLES):
-        rows = generator.integers(0, len(scores), _SAMPLE)
-        sample = replace(luck, games=np.arange(_SAMPLE), corrections=centered[rows])
-        found = AdjustedAverage.of(scores[rows], sample)
-        assert found is not None
-        assert found.interval is not None
-        missed += not found.interval[0] <= truth <= found.interval[1]
-    return missed / _SAMPLES
 
 
 def main() -> None:
@@ -74,7 +53,6 @@ def main() -> None:
             raise SystemExit(f"{path} has unfinished games or too few games")
         cost = microseconds_a_move(folder, values, luck.start)
         moves = evaluation.summary.moves_per_game
-        missed = misses(scores, luck)
         rows.append(
             (
                 evaluation.conditions.player,
@@ -85,7 +63,6 @@ def main() -> None:
                 f"{found.worth:.1f}",
                 f"{1e-6 * cost * moves:.3f} s",
                 f"{cost:.0f} us",
-                f"{missed:.1%}",
             )
         )
         figures.append(
@@ -94,12 +71,11 @@ def main() -> None:
                 "games": len(scores),
                 "left": 1 / found.worth,
                 "seconds_a_game": 1e-6 * cost * moves,
-                "missed": missed,
             }
         )
     report(
         f"luck, by the values of {values.name}",
-        ["player", "games", "average", "without luck", "left", "worth", "a game", "a move", "misses"],
+        ["player", "games", "average", "without luck", "left", "worth", "a game", "a move"],
         rows,
         players=figures,
     )

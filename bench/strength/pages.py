@@ -1,6 +1,6 @@
 """Rebuilds the page, README.md, of every published version in models/ from its card.
 
-python bench/strength/pages.py           # in the root of the repository
+Run `python bench/strength/pages.py` in the root of the repository.
 """
 
 import sys

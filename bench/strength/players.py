@@ -72,11 +72,7 @@ def main() -> None:
             speed = found.run.moves / seconds if found.run and found.run.moves else None
             row = (spec, len(found.games), average.measured, average.interval)
             rows.append((*row, *(reached[tile] for tile in SHOWN_TILES), f"{speed:,.0f}" if speed else ""))
-            results[spec] = {
-                "moves_per_cpu_second": speed,
-                "until": options.until,
-                **found.summary.to_json(),
-            }
+            results[spec] = {"moves_per_cpu_second": speed, "until": options.until, **found.summary.to_json()}
     until = f", which end with the tile {options.until}" if options.until else ""
     report(
         f"local players, {options.games} games of seed {options.seed}{until}",

@@ -77,7 +77,10 @@ def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *found]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = {
-        card.name: made.command.replace(_named(card), "--model NAME --version N") for card, made in cards
+        card.name: made.command.replace(
+            f"--model {card.name} --version {card.version}", "--model NAME --version N"
+        )
+        for card, made in cards
     }
     usual = max(commands.values(), key=[*commands.values()].count, default="")
     others = "".join(
@@ -85,10 +88,6 @@ def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     )
     speed = " Boards/s: on [two cores](docs/speed.md#all-models)."
     return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.{speed}", ""])
-
-
-def _named(card: Card) -> str:
-    return f"--model {card.name} --version {card.version}"
 
 
 def _row(card: Card, strength: Strength, speed: str) -> list[str]:
