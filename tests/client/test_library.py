@@ -37,7 +37,7 @@ def test_every_example_of_the_document_runs(
     assert (tmp_path / "tiles.png").stat().st_size > 10_000
     said = capsys.readouterr().out
     assert re.search(r"\d+ points in \d+ moves", said)
-    assert "knows tiles up to 32768" in said
+    assert "supports tiles up to 32768" in said
 
 
 def test_a_player_in_this_process_is_evaluated_on_the_games_of_the_seed(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_cells_can_be_edited_turned_and_mirrored_and_undo_restores_the_game(go: 
         visit.page.locator("#edit-tile").select_option(label="65536")
         visit.page.get_by_role("button", name="row 4, column 4: empty").click()
         said = visit.page.locator("#play-advice .verdict")
-        expect(said).to_have_text("small knows tiles up to 32768")
+        expect(said).to_have_text("small supports tiles up to 32768, got 65536")
         expect(visit.page.locator("#play-advice .is-best, #play-advice .view")).to_have_count(0)
 
 

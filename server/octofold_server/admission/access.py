@@ -61,8 +61,8 @@ class Access:
     def __init__(
         self, tokens: Path | None, admin_tokens: Path | None, *, admin: bool, refusals: Refusals
     ) -> None:
-        self._plain = _tokens(tokens)
-        self._admin = _tokens(admin_tokens)
+        self._plain = _watch_tokens(tokens)
+        self._admin = _watch_tokens(admin_tokens)
         self._admin_enabled = admin
         self._refusals = refusals
 
@@ -94,10 +94,10 @@ class Access:
             raise
 
     def check_call(self, path: str, metadata: Headers) -> None:
-        """Check a gRPC call, as `check` does.
+        """Check that a gRPC call has the right that its method requires.
 
         Args:
-            path: the full name of the method, such as "/package.Service/Method".
+            path: the path of the method, such as "/package.Service/Method".
             metadata: the metadata of the call.
 
         Raises:
@@ -134,12 +134,12 @@ def _digest(token: str) -> bytes:
 
 
 def _holds(tokens: WatchedFiles[tuple[bytes, ...]] | None, digest: bytes) -> bool:
-    """Return whether a digest is in `tokens`. Comparing takes the same time wherever two digests differ."""
+    """Return whether `tokens` contains a digest. The time does not depend on where two digests differ."""
     known = tokens.content if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 
 
-def _tokens(path: Path | None) -> WatchedFiles[tuple[bytes, ...]] | None:
+def _watch_tokens(path: Path | None) -> WatchedFiles[tuple[bytes, ...]] | None:
     if path is None:
         return None
     _read_tokens(path)  # an empty file is an error at start, but not later

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,8 +43,7 @@ QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
 SPARE_IDLE_SECONDS = 30.0
-"""When the maximum number of streams is open, a new stream ends one that was idle for at least this many
-seconds."""
+"""Idle seconds after which a stream may be ended to make room for a new one."""
 
 NAMELESS = "unix:"
 """gRPC's name for every connection to a Unix socket, so the name does not identify a client. Streams of the
@@ -65,7 +64,7 @@ StopReading = Callable[[], None]
 answered."""
 
 EndIfIdle = Callable[[float], None]
-"""A callback that ends an open stream if it has been idle for at least this many seconds."""
+"""A callback that takes seconds, and ends an open stream that was idle or read no replies for so long."""
 
 WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
 """A callback that takes finished calls. It must return soon."""
@@ -93,7 +92,7 @@ class AcceptedCall(Call):
     served: ServedVersion
     """The model version that answers the call."""
     when_answered: WhenAnswered | None
-    """Called when the call has ended."""
+    """The callback for the end of the call; None for no callback."""
     context: Any
     """Data for `when_answered`."""
     headers: Headers
@@ -102,7 +101,7 @@ class AcceptedCall(Call):
     """Whether each caller of the call counts as a call in progress."""
 
     def cancel(self, callers: Sequence[object] = ()) -> None:
-        """Cancel the call, because callers have left; no effect on a finished call.
+        """Cancel the call, because callers have left; do nothing if the call has finished.
 
         Args:
             callers: the callers that have left a joined call; unused for other calls.
@@ -113,8 +112,8 @@ class AcceptedCall(Call):
     def have_ended(calls: Sequence[AcceptedCall]) -> None:
         """Release the slots, count the failures, and call each `when_answered` with its calls.
 
-        The batcher has already counted the answered calls. It cannot count failures, because it does not know
-        their status codes.
+        The batcher has already counted the answered calls, but not the failures, because it has no status
+        codes.
         """
         try:
             calls[0].admission.count_ends(calls)
@@ -139,12 +138,12 @@ class Admission:
 
     Attributes:
         models: the models that answer calls.
-        limits: the limits for the load at one time.
+        limits: the limits for the load of the server.
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
         refusal: the reason why calls are refused; empty while calls are admitted.
-        is_alive: returns whether the transport works; the owner of the transport sets this function.
+        is_alive: a function that returns whether the transport works; set by the owner of the transport.
         wants_clients: whether new clients are welcome; True between `open` and `leave`.
     """
 
@@ -196,14 +195,14 @@ class Admission:
             stop_reading()
 
     def drain(self, limit_seconds: float) -> None:
-        """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
+        """Wait after `refuse` until all accepted calls and open streams have ended, and no more calls arrive.
 
-        A call that arrives while gRPC stops would end with CANCELLED. Therefore this waits until no new calls
-        come. Meanwhile, they are refused with UNAVAILABLE.
+        A call that arrives while gRPC stops would end with CANCELLED instead of UNAVAILABLE. Therefore this
+        waits for a moment without new calls.
 
         Args:
-            limit_seconds: time limit for accepted calls. The wait for a moment without new calls takes up to
-                a second more.
+            limit_seconds: time limit for accepted calls and streams. The wait for a moment without new calls
+                takes up to a second more.
         """
         with self._lock:
             self._ended.wait_for(lambda: not self._calls and not self._streams, limit_seconds)
@@ -219,7 +218,7 @@ class Admission:
         Args:
             connection: name of the client's connection.
             stop_reading: called when the server starts to refuse messages.
-            end_if_idle: called regularly, and when a new stream needs the room.
+            end_if_idle: called several times a second, and when a new stream needs the room.
 
         Raises:
             Unavailable: no calls are admitted.
@@ -233,11 +232,11 @@ class Admission:
                 break
         with self._lock:
             self._check_open()
-            try:
-                self._check_room(connection)
-            except QueueFull as error:
-                self.refusals.add(code_name(error))
-                raise
+            if self._is_full():
+                raise self._too_many(f"{len(self._streams)} streams are open")
+            own = self._streams_of[connection]
+            if connection != NAMELESS and own >= self.limits.streams_per_connection:
+                raise self._too_many(f"{own} streams are open on this connection")
             token = object()
             self._streams[token] = connection, stop_reading, end_if_idle
             self._streams_of[connection] += 1
@@ -313,7 +312,8 @@ class Admission:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
             QueueFull: the maximum number of calls is in progress.
             UnknownModel: as in `Models.resolve`.
-            InvalidRequest, BoardError: the boards are invalid or too many, or the model lacks an output.
+            InvalidRequest, BoardError: the boards are invalid or too many, the search time is too long,
+                or the model lacks an output.
         """
         if takes_slot:
             self.take_slot()
@@ -439,7 +439,7 @@ class Admission:
             raise InvalidRequest(boards)
         largest = max(boards.tobytes()) if boards.nbytes <= FEW_CELLS else boards.max()
         if boards.dtype != np.uint8 or largest > served.largest_exponent:
-            boards = self._known_boards(boards, served)
+            boards = self._supported_boards(boards, served)
         if len(boards) > self.limits.boards:
             raise InvalidRequest(f"a call may have at most {self.limits.boards} boards, got {len(boards)}")
         if self.limits.search_seconds < request.search_seconds < math.inf:
@@ -448,27 +448,33 @@ class Admission:
                 f"got {request.search_seconds:g} s"
             )
         outputs = served.outputs if request.outputs is None else frozenset(request.outputs)
-        if request.needs_outputs and not outputs <= served.outputs:
-            raise InvalidRequest(_unknown_output(request.outputs or (), served))
+        if request.needs_outputs and (unknown := outputs - served.outputs):
+            first = next(name for name in request.outputs or () if name in unknown)
+            raise InvalidRequest(
+                f"unknown output {quoted(first)}; the model has {', '.join(served.output_names)}"
+            )
         return boards, outputs - _MOVE
 
-    def _known_boards(self, boards: NDArray[Any], served: ServedVersion) -> NDArray[np.uint8]:
-        """Return the boards, if they are valid and the model knows their tiles.
+    def _supported_boards(self, boards: NDArray[Any], served: ServedVersion) -> NDArray[np.uint8]:
+        """Return the boards, if they are valid and the model supports their tiles.
 
         Raises:
             BoardError: a board is invalid; the message names the first bad board and cell, and the models
-                that know its tile.
+                that support its tile.
         """
         boards = check_boards(boards)
         unknown = boards > served.largest_exponent
         if not unknown.any():
             return boards
         board, cell = divmod(int(unknown.argmax()), CELLS)
-        others = self.models.names_with_exponent(int(boards[board, cell]))
-        know = "knows" if len(others) == 1 else "know"
-        more = f"; {', '.join(others)} {know} larger ones" if others else ""
-        known = f"{served.name} knows tiles up to {1 << served.largest_exponent}"
-        raise BoardError(f"board {board}, cell {cell}: {known}{more}", board, cell)
+        exponent = int(boards[board, cell])
+        others = self.models.names_with_exponent(exponent)
+        raise BoardError(
+            f"board {board}, cell {cell}: {served.name} supports tiles up to {1 << served.largest_exponent}, "
+            f"got {1 << exponent}" + (f"; models that support it: {', '.join(others)}" if others else ""),
+            board,
+            cell,
+        )
 
     def count_ends(self, calls: Sequence[AcceptedCall]) -> None:
         """Count calls that have ended: release their slots, record failures and traces."""
@@ -514,12 +520,9 @@ class Admission:
             QueueFull: the maximum number of calls is in progress.
         """
         with self._lock:
-            if self.refusal:
-                self._check_open()
+            self._check_open()
             if self._calls >= self.limits.calls:
-                raise self.count(
-                    QueueFull(f"{self._calls} calls are in progress, the maximum", RETRY_SECONDS)
-                )
+                raise self._too_many(f"{self._calls} calls are in progress")
             self._calls += 1
 
     def give_slots(self, slots: int) -> None:
@@ -537,19 +540,8 @@ class Admission:
     def _is_full(self) -> bool:
         return len(self._streams) >= self.limits.streams
 
-    def _check_room(self, connection: str) -> None:
-        if self._is_full():
-            raise QueueFull(f"{len(self._streams)} streams are open, the maximum", RETRY_SECONDS)
-        if connection != NAMELESS and self._streams_of[connection] >= self.limits.streams_per_connection:
-            raise QueueFull(
-                f"{self._streams_of[connection]} streams are open on this connection, the maximum",
-                RETRY_SECONDS,
-            )
-
-
-def _unknown_output(outputs: Iterable[str], served: ServedVersion) -> str:
-    unknown = next(name for name in outputs if name not in served.outputs)
-    return f"unknown output {quoted(unknown)}; the model has {', '.join(served.output_names)}"
+    def _too_many(self, what: str) -> QueueFull:
+        return self.count(QueueFull(f"{what}, the maximum", RETRY_SECONDS))
 
 
 def code_name(error: Exception) -> str:

@@ -85,8 +85,9 @@ def failure_status(error: Exception, call: str, request_id: str, client: str = "
         return Status(code=Code.CANCELLED, message="the caller has left")
     if type(error) not in CODES:
         error_id = secrets.token_hex(4)
-        _log.error("error %s: unexpected", error_id, exc_info=error, extra={"fields": {"call": call}})
-        error = BackendFailed(f"internal error {error_id}", error_id)
+        fields = {"call": call}
+        _log.error("error %s: unexpected exception", error_id, exc_info=error, extra={"fields": fields})
+        error = BackendFailed(f"internal error {error_id}; the server's log gives the reason", error_id)
     status = status_of(error, request_id)
     status.message = _cut(status.message)
     level = _level(error)

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
     outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has
-    needs_outputs: bool = True  # whether a model without one of them refuses the request
+    needs_outputs: bool = True  # whether a model that lacks one of `outputs` refuses the request
     search_seconds: float = math.inf  # for each board; infinity: the player's options decide
 
     def earlier_deadline(self, of_transport: float) -> float:

@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from octofold_game.commands.options import (
-    File,
-    Folder,
-    Kind,
-    Name,
-    flag_of,
-    number,
-    option,
-)
+from octofold_game.commands.options import File, Folder, Kind, Name, flag_of, number, option
 from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
 from octofold_proto.messages import LONGEST_SEARCH_US
@@ -222,8 +214,8 @@ class Config:
     """Maximum bytes of a message. Over gRPC, which packs boards, the limit is at most 128 KiB plus 32 bytes
     for each of `max_boards`."""
     message_timeout: float = 10.0
-    """Seconds in which the message of a call must arrive, and in which a client must take the reply of a
-    unary call. A call that takes longer ends with DEADLINE_EXCEEDED."""
+    """Time limit in seconds for the message of a call to arrive, and for a client to read the reply to a
+    unary call. A late message ends the call with DEADLINE_EXCEEDED, an unread reply with UNAVAILABLE."""
     max_bytes_in_flight: int = 512 * 2**20
     """Maximum bytes of messages in flight over all protocols, at least twice the limit of one message. Half
     is for arriving messages, each counted with the maximum size, and half for calls in progress. Further
@@ -254,7 +246,7 @@ def check_together(config: Config) -> None:
     """Check options that depend on each other.
 
     Raises:
-        ConfigError: two options contradict each other.
+        ConfigError: two options contradict each other, or an option needs another one.
     """
     for present, needed in (
         ("tls_certificate", "tls_key"),

@@ -32,13 +32,7 @@ from octofold_game.commands.removed import removal_notice
 from octofold_game.commands.suggestions import did_you_mean
 from octofold_game.system.files import read_regular
 
-from octofold_server.config.options import (
-    Config,
-    ConfigError,
-    check_together,
-    key_of,
-    variable_of,
-)
+from octofold_server.config.options import Config, ConfigError, check_together, key_of, variable_of
 
 PROGRAM = "octofold-serve"
 OTHER_VARIABLES = {"OCTOFOLD_TOKEN"}

@@ -52,7 +52,7 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         (f"move {CORNER} 1 --model small:7 --target {{target}}", 1, "^small has no version 7; it has 1$"),
         ("move 0 1 2", 2, "^board: a board has 16 cells, got 3$"),
         (f"move {CORNER} x", 2, "^board, row 4, column 4: 'x' is not an exponent$"),
-        (f"move {CORNER} 16 --target {{target}}", 1, "^board 0, cell 15: small knows tiles up to 32768"),
+        (f"move {CORNER} 16 --target {{target}}", 1, "^board 0, cell 15: small supports tiles up to 32768"),
         (
             "move boards.csv",
             2,

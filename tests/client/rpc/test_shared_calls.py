@@ -77,7 +77,7 @@ def test_a_board_that_the_model_refuses_fails_only_its_caller(target: str, alone
         answers = list(threads.map(ask, boards))
     refused = answers.pop(20)
     assert isinstance(refused, InvalidRequest)
-    assert "board 0, cell 0: small knows tiles up to 32768" in str(refused)
+    assert "board 0, cell 0: small supports tiles up to 32768" in str(refused)
     assert all(same(answer, one) for answer, one in zip(answers, alone, strict=True))  # type: ignore[arg-type]
 
 

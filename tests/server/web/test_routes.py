@@ -80,7 +80,7 @@ def test_the_answer_of_move_is_one_word(ask: Ask, page: Served) -> None:
         ("", 400, "board must have 16 characters, got 0"),
         ("?board=7+6+5/1", 400, "board must have 16 characters, got 7: write the exponent of each cell"),
         ("?board=000000000000000z", 400, "board: row 4, column 4 must be one of"),
-        ("?board=h000000000000000", 400, "cell 0: fake knows tiles up to 32768"),
+        ("?board=h000000000000000", 400, "cell 0: fake supports tiles up to 32768"),
         (f"?board={BOARD}&model=nobody", 404, "nobody"),
         (f"?board={BOARD}&board={16 * '1'}", 400, "the parameter board must have one value, got several"),
         (f"?board={BOARD}&search_time_us=60000000", 400, "unknown parameter 'search_time_us'"),

@@ -84,7 +84,7 @@ ONE = bytes(16)
         ({"inputs": [tensor(shape=[-1, 16])]}, r"got \[-1, 16\]"),
         ({"inputs": [tensor(shape=[2, 16])]}, r"of shape \[2, 16\] must have 32 bytes, got 16"),
         ({"inputs": [tensor(shape=[2**60, 16])]}, "bytes, got 16"),
-        ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "cell 5: fake knows tiles"),
+        ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "cell 5: fake supports tiles"),
         (
             {"inputs": [tensor(shape=[1, 16], contents=contents())]},
             "'boards' must not have contents if the request",

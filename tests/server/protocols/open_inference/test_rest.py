@@ -59,7 +59,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> 
         ),
         ({"inputs": [described(data=[1] * 639)]}, "must have 640 elements, got 639"),
         ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
-        ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: fake knows tiles up to 32768"),
+        ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: fake supports tiles up to 32768"),
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "at `$[600]`"),
         ({"inputs": [described(data=[], shape=[10**30, 16])]}, "the shape of input 'boards'"),
         ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "elements, got 0"),

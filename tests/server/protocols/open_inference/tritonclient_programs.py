@@ -143,7 +143,7 @@ def http_sync(_: str, target: str) -> None:
         pending = [client.async_infer("tiny", [http_input(BOARDS, binary=True)]) for _ in range(4)]
         for call in pending:
             check(call.get_result())
-        with pytest.raises(InferenceServerException, match="tiny knows tiles up to 32768") as failure:
+        with pytest.raises(InferenceServerException, match="tiny supports tiles up to 32768") as failure:
             client.infer("tiny", [http_input(np.full((1, 16), 16, np.uint8), binary=True)])
         assert failure.value.status() == "400"
         counted = client.get_inference_statistics("tiny")["model_stats"][0]["inference_count"]
