@@ -24,15 +24,7 @@ from octofold_game.errors import OctofoldError
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
-from octofold_server.batching.call import (
-    TURN_BOARDS,
-    WHOLE_BOARDS,
-    Answer,
-    Batch,
-    Call,
-    Part,
-    is_nearly_late,
-)
+from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part, is_nearly_late
 from octofold_server.batching.deadline_heap import DeadlineHeap
 from octofold_server.batching.search_budgets import LONG_LANES, LONG_NICENESS, SearchBudgets
 from octofold_server.batching.statistics import ModelStatistics, Pace
@@ -139,20 +131,13 @@ class Batcher:
         self._changed = threading.Condition(self._lock)
         self._long_changed = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes earlier
-        self._threads = [
-            threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
-            for lane, backend in enumerate(backends)
-        ]
+        lanes = [(f"{name}-{lane}", backend, 0.0) for lane, backend in enumerate(backends)]
         if budgets is not None:
-            self._threads += [
-                threading.Thread(
-                    target=self._run_lane,
-                    args=(backends[0], longest),
-                    name=f"{name}-long-{lane}",
-                    daemon=True,
-                )
-                for lane, longest in enumerate(LONG_LANES)
-            ]
+            lanes += [(f"{name}-long-{at}", backends[0], longest) for at, longest in enumerate(LONG_LANES)]
+        self._threads = [
+            threading.Thread(target=self._run_lane, args=(backend, longest), name=thread, daemon=True)
+            for thread, backend, longest in lanes
+        ]
         self._running = len(self._threads)
         self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
         for thread in (*self._threads, self._clock):
@@ -302,7 +287,7 @@ class Batcher:
         if self._when_closed is not None:
             self._when_closed()
 
-    def _run_lane(self, backend: Backend, longest: float = 0.0) -> None:
+    def _run_lane(self, backend: Backend, longest: float) -> None:
         """Run batches until the batcher is closed and its calls have ended.
 
         On a lane of long searches, `longest` is the maximum seconds per board; 0 on other lanes.
