@@ -42,7 +42,6 @@ class RequestedOutputs(NamedTuple):
 EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
 """A request for every output of a network, without limits."""
 
-
 UNFINISHED = -2
 """The value in place of a move if the limits ended the search before it finished depth 1."""
 
@@ -97,7 +96,7 @@ def _joined(outputs: Sequence[NDArray[Any] | None]) -> Any:
 
 
 class BackendError(OctofoldError):
-    """A backend cannot be made from a model file, or cannot run; the message gives the reason."""
+    """A backend cannot be made, or cannot run; the message gives the reason."""
 
 
 class Backend(Protocol):
@@ -135,7 +134,7 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a model uses a device: batch size, lanes and threads."""
+    """The device that runs a model, and the sizes and precision that it runs with."""
 
     device: str
     """Device that runs the model: cpu or cuda."""

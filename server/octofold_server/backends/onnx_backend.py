@@ -43,7 +43,7 @@ accepts their tiles. The second board is symmetric: its views are equal, and vot
 for moves alone thus needs both stages for about a quarter of these boards, as in games."""
 
 TIMED_RUNS = 3
-"""Number of timed runs. The fastest run counts, because other work on the machine only makes runs slower."""
+"""Number of timed runs of a batch. Only the fastest run counts, because other work slows runs down."""
 
 MAX_SUM_ERROR = 0.01
 """Maximum difference between 1 and the sum of a board's probabilities, which are rounded in fp16."""
@@ -104,17 +104,15 @@ class OnnxBackend:
     raise any exception."""
 
     def __init__(self, sessions: onnxruntime.InferenceSession | HostSessions, layout: Layout) -> None:
-        on_host = isinstance(sessions, HostSessions)
-        self._batch_sizes = batch_sizes(
-            min(layout.max_batch_size, WARM_BOARDS) if on_host else layout.max_batch_size
-        )
         self._batches: HostBatches | DeviceBatches
         self.in_stages = False
         if isinstance(sessions, HostSessions):
+            self._batch_sizes = batch_sizes(min(layout.max_batch_size, WARM_BOARDS))
             self._batches = HostBatches(sessions, layout.max_batch_size)
             # If tables are inputs, the graph for moves alone has a single stage.
             self.in_stages = sessions.moves is not None and not sessions.tables
         else:
+            self._batch_sizes = batch_sizes(layout.max_batch_size)
             self._batches = DeviceBatches(sessions, self._batch_sizes)
         self.run = self._batches.run
 
@@ -158,7 +156,7 @@ class DeviceBatches:
         self._bound: dict[int, DeviceBatch] = {}
 
     def run(self, boards: NDArray[np.uint8], _requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return all outputs for the boards."""
+        """Return all outputs for boards [N, 16] uint8, with N at most the largest size."""
         size = next(size for size in self._sizes if size >= len(boards))
         if size not in self._bound:
             self._bound[size] = DeviceBatch(self._session, size, "cuda")
@@ -186,7 +184,7 @@ class DeviceBatch:
         self._options.add_run_config_entry("gpu_graph_id", str(size))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """Return all outputs for at most `size` boards."""
+        """Return all outputs for boards [N, 16] uint8, with N at most the size."""
         self._host[: len(boards)] = boards
         self._boards.update_inplace(self._host)
         self._session.run_with_iobinding(self._binding, self._options)
@@ -199,7 +197,7 @@ def batch_sizes(largest: int) -> tuple[int, ...]:
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """Return a session that records the GPU's work as CUDA graphs, or one without recording if that fails."""
+    """Return a session that records the GPU's work as CUDA graphs; one without recording if this fails."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
@@ -283,7 +281,7 @@ class HostSessions:
 
 
 class HostBatches:
-    """Runs batches on a CPU at their exact sizes, in the memory of one lane."""
+    """Runs batches on a CPU at their exact sizes; each lane has one instance, with its own memory."""
 
     def __init__(self, sessions: HostSessions, max_batch_size: int) -> None:
         self._sessions = sessions
@@ -315,7 +313,7 @@ class HostBatches:
                 return
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return the answers for the boards."""
+        """Return the requested outputs for boards [N, 16] uint8, perhaps with others, as copies."""
         count = len(boards)
         self._boards[:count] = boards
         sessions = self._sessions

@@ -6,6 +6,7 @@ This module sets all options of onnxruntime.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,15 @@ class GraphError(BackendError):
     """onnxruntime cannot run the graph, or the graph breaks the contract."""
 
 
+def has_output(model: bytes, name: str) -> bool:
+    """Return False if a graph certainly lacks an output, and True if it probably has the output.
+
+    The search for the start of a `ValueInfoProto` is faster than parsing a large graph.
+    """
+    start = re.escape(bytes((0x0A, len(name))) + name.encode())
+    return re.search(start + rb"\x12.\x0a", model, re.DOTALL) is not None
+
+
 def with_weights(alone: bytes, model: bytes) -> bytes:
     """Return the graph for moves alone with the initializers of the full graph.
 
@@ -39,7 +49,7 @@ def with_weights(alone: bytes, model: bytes) -> bytes:
         model: the full graph.
 
     Raises:
-        GraphError: one of the graphs is not an ONNX graph.
+        GraphError: one of the graphs cannot be parsed.
     """
     try:
         parsed = onnx.Model.FromString(alone)
@@ -95,16 +105,15 @@ def new_session(
         )
     except Exception as error:  # onnxruntime's exceptions have only this base class
         raise GraphError(f"onnxruntime cannot load the graph: {first_line(error)}") from error
-    missing = [name for name, _ in wanted if name not in session.get_providers()]
-    if missing:
-        why = why_unusable(missing[0]) or f"onnxruntime cannot use {missing[0]} for this graph"
-        raise GraphError(why)
+    for name, _ in wanted:
+        if name not in session.get_providers():
+            raise GraphError(why_unusable(name) or f"onnxruntime cannot use {name} for this graph")
     _check_contract(session, outputs)
     return session
 
 
 def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
-    """Return the execution provider for a GPU, and its options."""
+    """Return the execution provider for a GPU with its options, as onnxruntime takes them."""
     cuda = {
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
         "use_tf32": 0,  # TF32 would round the factors of float32 products to 10 bits
@@ -116,22 +125,16 @@ def gpu_providers(*, capture: bool) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Tensor]) -> None:
+    inputs = [tensor for tensor in session.get_inputs() if tensor.name not in (PAGE_OFFSETS, PAGES)]
     for kind, arguments, tensors in (
-        (
-            "input",
-            [tensor for tensor in session.get_inputs() if tensor.name not in (PAGE_OFFSETS, PAGES)],
-            (BOARDS,),
-        ),
+        ("input", inputs, (BOARDS,)),
         ("output", session.get_outputs(), outputs),
     ):
         contract = _signatures(tensors)
         actual = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
-            for optional in {
-                VIEWS.name,
-                VALUE.name,
-                APPENDED_VIEWS,
-            } - contract.keys():  # the graph may have these outputs, which this session does not use
+            # The graph may have these outputs, which this session does not use.
+            for optional in {VIEWS.name, VALUE.name, APPENDED_VIEWS} - contract.keys():
                 actual.pop(optional, None)
         for name in (*contract, *actual):
             if actual.get(name) != contract.get(name):

@@ -176,7 +176,7 @@ def _in_memory(packed: _Packed) -> Tables:
 
 
 def _in_file(packed: _Packed, file: Path) -> Tables:
-    """Return tables in a file that all processes map, or in private memory if the disk is full."""
+    """Return tables in a file that all processes map; in private memory if the file cannot be used."""
     try:
         with locked(file.with_suffix(".lock"), lambda: None):
             if not file.exists():
@@ -197,7 +197,7 @@ def _page_count(packed: _Packed) -> int:
 
 
 def _kept_entries(packed: _Packed) -> Iterator[NDArray[np.int64]]:
-    """Yield the indices of the kept entries in ascending order, a piece at a time."""
+    """Yield the indices of the kept entries in ascending order, in arrays of limited size."""
     firsts = [0] * len(_BITS)
     for start in range(0, len(packed.bits[0]), _PIECE):
         blocks = np.arange(start, min(start + _PIECE, len(packed.bits[0])))

@@ -6,7 +6,6 @@ graph without `value`. A batch with a call that asks for `value` runs in a sessi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,12 +19,9 @@ from octofold_proto.onnx import graph_pb2 as onnx
 from octofold_server.backends.backend import EVERYTHING, Backend, Layout, Moves, RequestedOutputs, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
 from octofold_server.backends.onnx_pruning import keep_outputs
-from octofold_server.backends.onnx_session import GraphError, new_session
+from octofold_server.backends.onnx_session import GraphError, has_output, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
-_OUTPUT = re.compile(rb"\x0a\x05" + VALUE.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` named `value`. A graph without these bytes lacks the output and need not be
-parsed."""
 
 
 def network_lanes(
@@ -37,7 +33,7 @@ def network_lanes(
 ) -> Sequence[Backend]:
     """Return the lanes of a model, which also compute `value` if the graph has this output.
 
-    This takes the arguments of `onnx_backend.onnx_lanes`.
+    The arguments are those of `onnx_backend.onnx_lanes`.
 
     Raises:
         GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
@@ -51,7 +47,7 @@ def network_lanes(
 
 def _without_value(model: bytes) -> bytes | None:
     """Return the graph without the output `value` and what only `value` needs; None if it has no `value`."""
-    if _OUTPUT.search(model) is None:
+    if not has_output(model, VALUE.name):
         return None
     parsed = onnx.Model.FromString(model)
     names = {output.name for output in parsed.graph.output}

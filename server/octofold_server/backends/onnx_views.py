@@ -1,13 +1,12 @@
 """Computes the probabilities of moves in each view of a board, to show how a model decides.
 
-The contract allows a graph to have the output `views`. Most graphs have only a tensor from which `views` can
-be computed. This module appends an output to such a graph: concatenating two serialized protobuf messages
-merges the messages, so a few bytes after the file add nodes and an output.
+A view is a rotated or mirrored board. The contract allows a graph to have the output `views`. Most graphs
+have only a tensor from which `views` can be computed. This module appends an output to these graphs:
+concatenating two serialized protobuf messages merges them, so a few bytes after the file add nodes and an
+output.
 """
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from octofold_game.errors import first_line
 from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
-from octofold_server.backends.onnx_session import APPENDED_VIEWS, new_session
+from octofold_server.backends.onnx_session import APPENDED_VIEWS, has_output, new_session
 from octofold_server.backends.onnx_tables import without_tables
 
 PROBABILITIES = "view_probabilities"
@@ -28,10 +27,6 @@ numbers."""
 
 _FLOAT = 1
 """The number of the element type float32 in an ONNX file."""
-
-_OUTPUT = re.compile(rb"\x0a\x05" + VIEWS.name.encode() + rb"\x12.\x0a", re.DOTALL)
-"""The start of a `ValueInfoProto` named `views`. Searching for these bytes is faster than making a session,
-which takes seconds for a large model."""
 
 
 class NoViews(BackendError):
@@ -55,7 +50,7 @@ class ViewsSession:
     def __init__(self, model: bytes, layout: Layout, tensors: Tensors, temperature: float) -> None:
         self._views = VIEWS.name
         model, self._tables = without_tables(model, None)  # reuses the tables of the lanes
-        if _OUTPUT.search(model) is None:
+        if not has_output(model, VIEWS.name):
             self._views = APPENDED_VIEWS
             model += appended_views(model, temperature)
         self._session = new_session(model, layout, tensors)
@@ -88,7 +83,7 @@ def appended_views(model: bytes, temperature: float) -> bytes:
         graph.node.add(op_type="Mul", input=[SCORES, "views_factor"], output=["views_tempered"])
         graph.node.add(op_type="Softmax", input=["views_tempered"], output=[APPENDED_VIEWS])
     else:
-        raise NoViews("the graph has no tensor with the probabilities of each view")
+        raise NoViews(f"the graph has none of the tensors {VIEWS.name}, {PROBABILITIES} and {SCORES}")
     kind = onnx.Type(tensor_type=onnx.Type.TensorType(elem_type=_FLOAT))
     graph.output.add(name=APPENDED_VIEWS, type=kind)
     return onnx.Model(graph=graph).SerializeToString()

@@ -60,12 +60,7 @@ class Kinds:
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
 
-    def search(
-        self,
-        player: ServedPlayer,
-        files: Mapping[str, NDArray[np.uint8]],
-        cores: int,
-    ) -> Search:
+    def search(self, player: ServedPlayer, files: Mapping[str, NDArray[np.uint8]], cores: int) -> Search:
         """Make the search that a card describes.
 
         Args:
@@ -93,8 +88,6 @@ class Kinds:
             raise BackendError(f"players of the kind {kind!r} cannot be served")
         try:
             search: Search = served(player.options, files, cores)
-        except BackendError:
-            raise
         except OctofoldError as error:
             raise BackendError(str(error)) from error
         return search
@@ -128,7 +121,7 @@ class PlayerBackend:
     in_stages = False
 
     def batch_seconds(self, _boards: int) -> float:
-        """Return 0: for players, the batcher derives the size of a batch from the time of earlier batches."""
+        """Return 0, because batch sizes of players are chosen from the times of earlier batches."""
         return 0.0
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
