@@ -64,7 +64,7 @@ class _Pending:
 
 
 class Arrivals:
-    """The calls whose message has not arrived yet.
+    """The unary calls whose message has not arrived yet.
 
     Args:
         at_once: maximum number of calls that are read at the same time; each may buffer a whole message.
@@ -72,7 +72,7 @@ class Arrivals:
         seconds: time limit for a message to arrive.
         budget: the budget for the bytes of all messages in progress.
         refusals: counts the calls that are ended here.
-        patience_seconds: replaces `PATIENCE_SECONDS`.
+        patience_seconds: seconds after which a read may be ended, if other connections wait.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Arrivals:
         self._slow: dict[str, float] = {}  # slow connections, and the times when they stop being slow
 
     def begin(self, method: Method, rpc: Rpc) -> None:
-        """Begin to read a call, let it wait, or refuse it."""
+        """Begin to read the message of a call, let the call wait, or refuse it."""
         call = _Pending(rpc, method, rpc.peer())
         rpc.on_message = partial(self._arrived, call)
         if len(self._reads) < self._at_once:

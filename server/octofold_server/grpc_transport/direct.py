@@ -1,9 +1,9 @@
 """The transport that drives the completion queue of gRPC's C core itself.
 
 grpcio's server starts a thread for each call and wakes it three times. Its asyncio server wakes the event
-loop as often. This takes several times as long as the work of gRPC's C core. Here one thread polls the queue
-and delivers messages, and any thread may send the answer. The transport uses `cygrpc`, the private module
-behind grpcio's own server. No other file uses it.
+loop as often. These wake-ups take several times as long as the work of gRPC's C core. Here one thread polls
+the queue and delivers messages, and any thread may send the answer. The transport uses `cygrpc`, the private
+module behind grpcio's own server. No other file uses this module.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from octofold_server.grpc_transport.methods import Methods
 from octofold_server.grpc_transport.unary import run_guarded
 
 YEAR_SECONDS = 3.2e7
-"""A deadline that is further away than this counts as none: for a call without a deadline, gRPC's C core
-reports the largest time that it knows."""
+"""Seconds beyond which a deadline counts as none. For a call without a deadline, gRPC's C core reports its
+largest time."""
 
 CALL_BYTES = 16_384
 """Bytes of memory that gRPC uses for a call, apart from its messages."""
@@ -96,10 +96,7 @@ class DirectRpc:
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(trailing, *_OK, _NO_FLAGS),
         )
-        self._owed.add(_STATUS)  # added first: otherwise `_closed` may remove the call
-        self._ended = True
-        self.unread_bytes = CALL_BYTES + len(message)
-        self._start(_STATUS, operations, self._is_over)
+        self._finish(operations, CALL_BYTES + len(message))
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         """End the call without a message."""
@@ -110,15 +107,18 @@ class DirectRpc:
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
-        self._owed.add(_STATUS)  # added first: otherwise `_closed` may remove the call
-        self._ended = True
-        self.unread_bytes = CALL_BYTES
-        self._start(_STATUS, operations, self._is_over)
+        self._finish(operations, CALL_BYTES)
 
     def cut_off(self, code: int, details: str) -> None:
         """End the call for the client at once."""
         if (call := self._call) is not None:
             call.cancel(code, details)
+
+    def _finish(self, operations: Sequence[Any], unread_bytes: int) -> None:
+        self._owed.add(_STATUS)  # added first: otherwise `_closed` may remove the call
+        self._ended = True
+        self.unread_bytes = unread_bytes
+        self._start(_STATUS, operations, self._is_over)
 
     def _start(self, owed: int, operations: Sequence[Any], when_done: Callable[[Any], None]) -> None:
         self._owed.add(owed)
@@ -145,21 +145,19 @@ class DirectRpc:
     def _received(self, event: Any) -> None:
         self._owed.discard(_MESSAGE)
         run_guarded(self, self.on_message, event.batch_operations[0].message())
-        if self._ended:
-            self._forget_if_over()
+        self._forget_if_over()
 
     def _was_sent(self, _event: Any) -> None:
         self._owed.discard(_SENT)
         run_guarded(self, self.on_sent)
-        if self._ended:
-            self._forget_if_over()
+        self._forget_if_over()
 
     def _is_over(self, _event: Any) -> None:
         self._owed.discard(_STATUS)
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
-        """Remove the call from the server if it is over."""
+        """Remove the call from the server, if it has ended and gRPC has finished its operations."""
         if self._owed or not self._ended or self._call is None:
             return
         on_over = self.on_over
@@ -198,13 +196,9 @@ class DirectServer:
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on an additional address; return the port."""
-        if credentials is None:
-            port = self._server.add_http2_port(address.encode())
-        else:
-            port = self._server.add_http2_port(
-                address.encode(),
-                credentials._credentials,  # type: ignore[attr-defined]  # private, so not in the stubs
-            )
+        own: Any = credentials  # its attribute is private, so not in the stubs
+        secure = () if credentials is None else (own._credentials,)
+        port = self._server.add_http2_port(address.encode(), *secure)
         if not port:
             raise RuntimeError(f"gRPC cannot listen on {address}")
         return int(port)
@@ -270,7 +264,6 @@ class DirectServer:
         del self._calls[call]
 
     def _request_call(self) -> None:
-        """Request the next call."""
         with suppress(ValueError):  # the server stops
             self._server.request_call(self._queue, self._queue, self._called)
             self._is_requesting = True

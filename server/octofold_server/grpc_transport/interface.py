@@ -45,7 +45,7 @@ class Rpc(Protocol):
             ends the calls.
         on_over: called when the call has ended, the client has received its end, and the transport has
             removed the call.
-        unread_bytes: bytes of memory that an ended call takes until `on_over`; 0 before `reply` or `end`.
+        unread_bytes: bytes of memory of an ended call until `on_over`; 0 before its end, or if unknown.
     """
 
     metadata: Metadata
@@ -102,9 +102,9 @@ class Server(Protocol):
         options: options of gRPC's C core.
 
     Attributes:
-        beats: number of heartbeats. It grows several times a second, unless the server is stuck.
+        beats: number of heartbeats; grows several times a second, unless the server is stuck.
         failure: the exception that ended the thread that serves all calls; None if there was none.
-        idle_seconds: time after which the watchdog must end a connection on which nothing arrives; infinity
+        idle_seconds: seconds without a received byte after which the watchdog must end a connection; infinity
             if the transport itself ends connections without calls.
     """
 
@@ -134,6 +134,6 @@ class Server(Protocol):
         """Stop accepting calls, and return an event that is set when all calls have ended.
 
         Args:
-            grace_seconds: time after which remaining calls are cut off; None cuts them off at once.
+            grace_seconds: seconds after which remaining calls are cut off; None cuts them off at once.
         """
         ...

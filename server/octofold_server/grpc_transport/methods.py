@@ -28,6 +28,7 @@ from octofold_server.batching.call import is_nearly_late
 from octofold_server.grpc_transport.arrivals import Arrivals, Method
 from octofold_server.grpc_transport.interface import Rpc
 from octofold_server.grpc_transport.unary import Arrived, Take, TakeOne, fail, run_guarded
+from octofold_server.system.quoting import quoted
 
 SMALL_BYTES = 65_536
 """Maximum bytes of a message of a method that takes no boards."""
@@ -97,7 +98,7 @@ class Methods:
     def add_unary_together(
         self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
-        """Add a method as `add_unary` does; but `take` gets all calls that arrived together."""
+        """Add a method as `add_unary` does, but `take` takes all calls that arrived together."""
         path, method = f"/{name}", Method(name, take, most_bytes)
         self._add(path, partial(self._arrivals.begin, method))
 
@@ -127,7 +128,7 @@ class Methods:
         """End a call of an unknown method."""
         if self._is_authorized(rpc, path):
             self._refusals.add("UNIMPLEMENTED")
-            rpc.end(UNIMPLEMENTED, "the server has no such method")
+            rpc.end(UNIMPLEMENTED, f"the server has no method {quoted(path)}")
 
     def refuse_size(self, rpc: Rpc, size: int, most_bytes: float) -> None:
         """End a call whose message is too large, with the error message of gRPC's C core."""
@@ -151,7 +152,7 @@ class Methods:
         for tick in (self._arrivals.expire, *self.ticks):
             tick()
         if self._unread is not None:
-            self._unread.look(calls)
+            self._unread.cut_off(calls)
         if self._streams and self._access is not None:
             self._streams = {rpc: self._streams[rpc] for rpc in calls if rpc in self._streams}
             if self._tokens != self._access.tokens:
@@ -184,11 +185,11 @@ class Methods:
 class UnreadReplies:
     """Cuts off ended calls whose clients do not read the reply.
 
-    An unread reply stays in memory, and the bytes of its request stay reserved in the budget. A transport
-    keeps a call until the client has read the reply.
+    A transport keeps a call until the client has read the reply. Until then, the reply stays in memory, and
+    the bytes of the request stay reserved in the budget.
 
     Args:
-        seconds: time limit for a reply to be read.
+        seconds: time limit for a client to read a reply.
         most_bytes: maximum bytes of all unread replies; if there are more, the oldest calls are cut off.
         refusals: counts the calls that are cut off.
         clock: returns the time in seconds.
@@ -207,7 +208,7 @@ class UnreadReplies:
         self._clock = clock
         self._since: dict[Rpc, float] = {}  # times when calls were first seen as ended; oldest first
 
-    def look(self, calls: Iterable[Rpc]) -> None:
+    def cut_off(self, calls: Iterable[Rpc]) -> None:
         """Cut off the calls whose replies have been unread for too long, or take too much memory.
 
         Args:

@@ -32,11 +32,11 @@ MOST_EVENTS = 2048
 """Maximum number of calls and cancellations that are taken in one step. In a flood of resets, most calls are
 taken together with their cancellation, and need no more work."""
 
-OF_CONNECTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
+CONNECTION_OPTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms")
 """Options that the grpcio server does not get, because it does not see the connections of callers."""
 
 PINGS = 3
-"""Minimum pings per `idle_seconds` on a connection with calls, which is thus never silent for long."""
+"""Minimum pings per `idle_seconds` on a connection with calls, so that its client answers often enough."""
 
 DRAIN_SECONDS = 0.02
 """Seconds between checks whether all replies were sent, and time for sending the last bytes."""
@@ -201,14 +201,13 @@ class NativeServer:
         self._methods = methods
         self._options = dict(options)
         self.idle_seconds = self._options.get("grpc.max_connection_idle_ms", math.inf) / 1000
-        # Connections with calls get pings, and are never silent for long.
         ping_ms = self._options.get("grpc.keepalive_time_ms", 7_200_000)
         self._ping_ms = round(min(ping_ms, 1000 * self.idle_seconds / PINGS))
         self._listeners: list[_Listener] = []
         self._ending = ExitStack()
         self._socket = str(self._ending.enter_context(socket_folder()) / "grpc")
         self._fallback = DirectServer(
-            methods, [(name, value) for name, value in options if name not in OF_CONNECTIONS]
+            methods, [(name, value) for name, value in options if name not in CONNECTION_OPTIONS]
         )
         self._fallback.listen(f"unix:{self._socket}")
         self._is_started = False
@@ -218,7 +217,7 @@ class NativeServer:
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on an additional address; return the port."""
         if credentials is not None:
-            raise RuntimeError("pygrpc_native does not support TLS")
+            raise RuntimeError("--transport native does not support TLS; use direct")
         options, methods = self._options, self._methods.unary.items()
         try:
             front = NativeGrpcFront(

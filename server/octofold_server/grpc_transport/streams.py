@@ -83,7 +83,7 @@ class _Open:
 
 
 class AnswerStream(Generic[AnyMessage]):
-    """The state of one stream.
+    """Submits the messages of one stream, and sends the replies.
 
     Args:
         admission: admits every message.
@@ -120,8 +120,7 @@ class AnswerStream(Generic[AnyMessage]):
     def stop_reading(self) -> None:
         """Stop reading messages, and end the stream when the submitted messages are answered.
 
-        The status reports that the server is shutting down. OK would mean that the server had read every
-        message.
+        The status is UNAVAILABLE, because OK would mean that the server had read every message.
         """
         self._stop(Unavailable(self._admission.refusal))
 
@@ -139,7 +138,7 @@ class AnswerStream(Generic[AnyMessage]):
     def end_if_idle(self, idle_seconds: float) -> None:
         """End the stream if it was idle, or if the client read no reply, for this many seconds.
 
-        While the server shuts down, a client that reads no replies has less time.
+        While the server shuts down, a client has at most `CLOSING_SECONDS` to read a reply.
         """
         with self._lock:
             silent_seconds = time.monotonic() - self._busy

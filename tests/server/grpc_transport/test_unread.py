@@ -120,9 +120,9 @@ def test_the_oldest_of_too_many_unread_replies_are_dropped() -> None:
     refusals = Refusals()
     unread = UnreadReplies(60, 3000, refusals, clock=iter(range(10)).__next__)
     calls: list[Any] = [Ended() for _ in range(5)]
-    unread.look(calls)
+    unread.cut_off(calls)
     assert not any(call.why for call in calls)  # these replies may be in transit
-    unread.look(calls)
+    unread.cut_off(calls)
     assert [bool(call.why) for call in calls] == [True, True, False, False, False]
     assert refusals.counts() == {"UNAVAILABLE": 2}
 
