@@ -55,10 +55,7 @@ class BackendFailed(OctofoldError):
 
 
 class UnexpectedStatus(OctofoldError):
-    """The call failed with a gRPC status that the service never sends.
-
-    `code` is the number of the status in `google.rpc.Code`.
-    """
+    """The call failed with a gRPC status that the service never sends; `code` is its `google.rpc.Code`."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

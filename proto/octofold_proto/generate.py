@@ -25,10 +25,7 @@ _OWN = "from octofold_proto.inference import POOL as _POOL"
 
 
 def generate(target: Path) -> list[Path]:
-    """Generate the stubs of all .proto files of this package.
-
-    Args:
-        target: the folder to write to, which gets the same subfolders as this package.
+    """Generate the stubs of all .proto files of this package in the folder `target`, with its subfolders.
 
     Returns:
         The paths of the stubs, relative to `target`.

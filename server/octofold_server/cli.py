@@ -67,9 +67,7 @@ def _run_together(config: Config) -> int:
 def run(config: Config, slot: ProcessSlot | None = None) -> int:
     """Serve in this process until SIGTERM or SIGINT, and return the exit code.
 
-    Args:
-        config: the configuration.
-        slot: the place of this process among the processes on the port; None if there is only one process.
+    `slot` is the place of this process among the processes on the port; None if there is only one process.
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # prints the Python stack if a native library crashes

@@ -97,11 +97,7 @@ Loaded = tuple[Precision | Literal[""], Batcher, Sequence[Tensor]]
 
 
 class Loader:
-    """Loads versions of one repository.
-
-    Args:
-        config: the configuration of the server.
-        new_backends: makes the lanes of a version.
+    """Loads versions of one repository; `new_backends` makes the lanes of a version.
 
     Raises:
         ModelError: the configuration names a kind of player or a device that does not exist.
@@ -119,13 +115,7 @@ class Loader:
     def load(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
     ) -> ServedVersion:
-        """Load and warm up a version.
-
-        Args:
-            folder: the folder of the version.
-            card: the card of the version.
-            card_text: the text of the card.
-            statistics: counts the calls of the version, also across reloads.
+        """Load and warm up a version, whose calls `statistics` counts across reloads.
 
         Raises:
             ModelError: the version cannot be served.
@@ -226,14 +216,10 @@ MAX_FILE_BYTES = 1 << 40
 
 
 def map_files(folder: Path, player: ServedPlayer) -> dict[str, NDArray[np.uint8]]:
-    """Map the files of a player into memory, read-only, and return their bytes by name.
+    """Map the files that a player lists, in the folder of its version, and return their bytes by name.
 
-    The memory belongs to the system's file cache. A file is hashed and mapped through the same descriptor, so
-    the hashed bytes are the mapped bytes.
-
-    Args:
-        folder: the folder of the version.
-        player: the player in the card, which lists the files.
+    The memory is read-only and belongs to the system's file cache. A file is hashed and mapped through the
+    same descriptor, so the hashed bytes are the mapped bytes.
 
     Raises:
         ModelError: a file cannot be read, or its SHA-256 differs from the card.

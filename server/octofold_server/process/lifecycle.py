@@ -64,12 +64,8 @@ def serve(
     """Run a server until SIGTERM or SIGINT, and return when all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
-    SIGHUP reloads the models. If a model is still being loaded at shutdown, this exits the process.
-
-    Args:
-        config: the configuration.
-        new_backends: makes the lanes of a model version.
-        slot: the place of this process among the processes on the port; None if there is only one process.
+    SIGHUP reloads the models. If a model is still being loaded at shutdown, this function exits the process.
+    Its arguments are those of `build`.
 
     Raises:
         StartupError: as in `build`, or the server cannot listen on the address, or cannot write a port file

@@ -65,12 +65,7 @@ class ProcessSlot:
 
 
 class SharedService(OpenInference):
-    """The operations of a service with several processes. Loading, unloading and metrics involve all of them.
-
-    Args:
-        slot: the place of this process among the processes of the service.
-        admission: the admission of this process.
-    """
+    """The operations of a service with several processes; loading, unloading and metrics involve all."""
 
     def __init__(self, slot: ProcessSlot, admission: Admission) -> None:
         super().__init__(admission)

@@ -41,9 +41,7 @@ _spawning = multiprocessing.get_context("spawn")  # a forked child would inherit
 def serve_together(config: Config, run: Run) -> int:
     """Serve with `config.processes` processes until SIGTERM or SIGINT, and return the exit code.
 
-    Args:
-        config: the configuration of all processes.
-        run: called in each process, with its slot.
+    Each process calls `run` with its configuration and its slot.
 
     Raises:
         StartupError: the server cannot listen on the address, or a port file, the ready file or the folder of

@@ -60,12 +60,7 @@ class Watchdog:
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, max_connections: int) -> None:
-        """Begin to check the server, which must be running.
-
-        Args:
-            connections: the connections of the server.
-            max_connections: maximum number of open connections, as in `Connections.end_silent`.
-        """
+        """Begin to check the running server and its connections, at most `max_connections` of them."""
         self._connections = connections
         self._max_connections = max_connections
         self._thread.start()

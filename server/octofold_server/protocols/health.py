@@ -169,13 +169,7 @@ class _Watch:
 
 
 def add_health(methods: Methods, health: Health, admission: Admission) -> None:
-    """Add the RPCs of health checks to the methods of a server.
-
-    Args:
-        methods: the methods of the server.
-        health: the health of services and models.
-        admission: counts the refused calls.
-    """
+    """Add the RPCs of health checks to the methods of a server; `admission` counts the refused calls."""
 
     def check(request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
         status = health.status(request.service)

@@ -197,11 +197,8 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
     yield _gauge("octofold_open_calls", "Calls in progress, and open streams", open_calls)
     yield _gauge("octofold_ready", "1 if the server accepts calls, else 0", int(ready))
     build = {"version": installed_version("octofold"), "python": platform.python_version()}
-    yield _family(
-        "octofold_build_info",
-        "gauge",
-        "Always 1; labels give the versions of octofold and of Python",
-        [("", build, 1)],
+    yield _gauge(
+        "octofold_build_info", "Always 1; labels give the versions of octofold and of Python", 1, build
     )
     infos = [
         {
@@ -249,8 +246,8 @@ def _histogram_samples(labels: Labels, histogram: BucketHistogram) -> Iterator[S
     yield "_count", labels, sum(histogram.counts)
 
 
-def _gauge(name: str, text: str, value: float) -> Family:
-    return _family(name, "gauge", text, [("", {}, value)])
+def _gauge(name: str, text: str, value: float, labels: Labels | None = None) -> Family:
+    return _family(name, "gauge", text, [("", labels or {}, value)])
 
 
 def _family(name: str, kind: str, text: str, samples: Iterable[SampleLine]) -> Family:

@@ -159,9 +159,7 @@ class _Answers:
     async def _ask(self, request: web.Request, outputs: frozenset[str] | None = None) -> AcceptedCall:
         """Submit the board in the address of a request, and return the answered call.
 
-        Args:
-            request: the request.
-            outputs: the outputs to request; None for all.
+        The call computes `outputs`; None stands for all outputs.
 
         Raises:
             OctofoldError: the call failed.

@@ -238,9 +238,7 @@ def _decoded(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) 
 def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
     """Read the data of an input into a vector of uint8, or of int64 if an element does not fit into a byte.
 
-    Args:
-        text: the data, which is a well-formed JSON value.
-        name: name of the input, for error messages.
+    `text` is a well-formed JSON value. Error messages contain the `name` of the input.
 
     Raises:
         InvalidRequest: the data is neither an array of integers nor an array of such arrays, or it has too

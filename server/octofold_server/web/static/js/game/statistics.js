@@ -104,6 +104,9 @@ export function wilson(hits, count) {
   return [Math.max(0, center - half), Math.min(1, center + half)];
 }
 
+/** The identity of a game. Games with the same seed and number get the same tiles. */
+export const gameKey = ({ seed, game }) => `${seed}/${game}`;
+
 /**
  * The difference of the averages of two players, with the 95% interval that `octofold compare` gives.
  *
@@ -116,11 +119,10 @@ export function wilson(hits, count) {
  * @returns {{difference: number, interval: [number, number]|null, isPaired: boolean, count: number}}
  */
 export function differenceOf(first, second) {
-  const keyOf = ({ seed, game }) => `${seed}/${game}`;
-  const scores = new Map(second.map((each) => [keyOf(each), each.score]));
-  const common = first.filter((each) => scores.has(keyOf(each)));
+  const scores = new Map(second.map((each) => [gameKey(each), each.score]));
+  const common = first.filter((each) => scores.has(gameKey(each)));
   if (common.length > 1) {
-    const differences = common.map((each) => each.score - scores.get(keyOf(each)));
+    const differences = common.map((each) => each.score - scores.get(gameKey(each)));
     const { count, average, variance } = moments(differences);
     const isEnough = differences.filter(Boolean).length >= FEWEST;
     const interval = isEnough ? around(average, student(count - 1) * Math.sqrt(variance / count)) : null;

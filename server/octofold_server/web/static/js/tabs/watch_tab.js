@@ -112,9 +112,10 @@ class WatchTab {
       return;
     }
     this._ratings.show(results);
-    const isNew = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest)) !== this._shownResults;
+    const shown = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest));
+    const isNew = shown !== this._shownResults;
     if (!isNew && this._list.contains(this._ratings.element)) return; // elements must not move while the user touches them
-    this._shownResults = JSON.stringify(results.map(({ age_seconds: _, ...rest }) => rest));
+    this._shownResults = shown;
     this._button = make("button.primary", { type: "button", on: { click: () => this._openComparison() } });
     this._list.replaceChildren(
       make("div.replay-head", {}, make("h2", {}, "Evaluations"), this._button),

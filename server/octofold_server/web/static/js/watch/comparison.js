@@ -2,7 +2,7 @@
 
 import { grouped, make, percent } from "../../viewer/dom.js";
 import { tileOf } from "../../viewer/rules.js";
-import { FEWEST, differenceOf, histogram, largestIn, summarize } from "../game/statistics.js";
+import { FEWEST, differenceOf, gameKey, histogram, largestIn, summarize } from "../game/statistics.js";
 
 const SMALLEST_TILE = 9; // 512
 
@@ -57,11 +57,10 @@ const KINDS = ["is-model", "is-judge"];
 
 /** Both results with only the games that both have; all games if they have none in common. */
 function inCommon(two) {
-  const keyOf = ({ seed, game }) => `${seed}/${game}`;
-  const [first, second] = two.map(({ games }) => new Set(games.map(keyOf)));
+  const [first, second] = two.map(({ games }) => new Set(games.map(gameKey)));
   const common = new Set([...first].filter((key) => second.has(key)));
   if (!common.size) return two;
-  return two.map((each) => ({ ...each, games: each.games.filter((game) => common.has(keyOf(game))) }));
+  return two.map((each) => ({ ...each, games: each.games.filter((game) => common.has(gameKey(game))) }));
 }
 
 /** The sentence about the difference of both results, like that of `octofold compare`. */

@@ -1,5 +1,6 @@
 /** The rating list: every model and player of the results, with its average over all their games. */
 
+import { keyOf } from "../ask/models.js";
 import { grouped, make } from "../../viewer/dom.js";
 import { FEWEST, averageInterval } from "../game/statistics.js";
 
@@ -81,7 +82,6 @@ export class Ratings {
     const ratings = ratingsOf(results);
     const ranked = ratings.filter(({ interval }) => interval);
     const rows = [...ranked, ...ratings.filter(({ interval }) => !interval)];
-    const keyOf = ({ name, version }) => `${name}/${version}`;
     const published = new Map(this._models.all.filter(({ average }) => average).map((model) => [keyOf(model), model]));
     const others = [...published].filter(([key]) => !ratings.some((each) => keyOf(each) === key));
     this._table.replaceChildren(
