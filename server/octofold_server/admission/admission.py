@@ -64,7 +64,7 @@ StopReading = Callable[[], None]
 answered."""
 
 EndIfIdle = Callable[[float], None]
-"""A callback that takes seconds, and ends an open stream that was idle or read no replies for so long."""
+"""A callback that ends an open stream if it was idle, or its replies unread, for the given seconds."""
 
 WhenAnswered = Callable[[Sequence["AcceptedCall"]], None]
 """A callback that takes finished calls. It must return soon."""

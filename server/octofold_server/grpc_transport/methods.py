@@ -98,7 +98,7 @@ class Methods:
     def add_unary_together(
         self, name: str, take: Take, most_bytes: int | None = None, *, is_streaming: bool = False
     ) -> None:
-        """Add a method as `add_unary` does, but `take` takes all calls that arrived together."""
+        """Add a method as `add_unary` does, but pass all calls that arrived together to `take`."""
         path, method = f"/{name}", Method(name, take, most_bytes)
         self._add(path, partial(self._arrivals.begin, method))
 
