@@ -48,7 +48,7 @@ def test_lists_become_the_tuples_of_the_options(tmp_path: Path) -> None:
         ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; it must be at most 1e\+09"),
         (
             "positions = 3",
-            r"'positions' is outside of a table; move it below a heading, such as \[distil\]",
+            r"'positions' is outside of a table; move it below a heading, such as \[network\]",
         ),
         ("[ntuple]", r"table \[distil\] is missing"),
         ("[distill]", r"unknown table \[distill\]; did you mean distil\?"),

@@ -32,12 +32,12 @@ _DIGITS = 12  # number of the digest's hexadecimal digits in the name of the wei
 
 
 class CheckpointError(TrainingError):
-    """An error about a checkpoint that is missing, damaged or in an unknown format; names file and cause."""
+    """An error about a checkpoint: missing, damaged, in an unknown format, or too large for float16."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, its architecture, its training, and the SHA-256 of its weights file."""
+    """A network in evaluation mode, its architecture, its training as JSON, and its file's SHA-256."""
 
     network: nn.Module
     architecture: Architecture
@@ -98,7 +98,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def as_float16(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights, rounded to float16.
+    """Return the weights, with floating-point tensors rounded to float16.
 
     Raises:
         CheckpointError: a weight is too large for float16 or is not a finite number.
@@ -198,7 +198,7 @@ def save_tensors(file: Path, tensors: Any) -> None:
 
 
 def load_tensors(file: Path) -> Any:
-    """Read tensors and numbers. `weights_only` keeps `torch.load` from running code in the file."""
+    """Read tensors and plain values, onto the CPU. Raises an error for a file that would run code."""
     return torch.load(file, map_location="cpu", weights_only=True)
 
 

@@ -51,7 +51,7 @@ class EndgameFlags:
 class TrimFlags:
     """Options of `octofold-train trim`."""
 
-    tables: Path = option(Path("runs/endgame"), "folder of the tables")
+    tables: Path = option(Path("runs/endgame"), "folder of the tables to trim")
     out: Folder = option(Path("runs/endgame-small"), "folder for the trimmed tables")
     games: Count = option(500, "games to play")
     seed: Seed = option(1, "seed of the games")
@@ -78,7 +78,7 @@ COMMANDS = (
     Command(
         "trim",
         "trim endgame tables to the positions that occur in games",
-        "Play games with endgame tables, four moves deep. From each board of these games, play on by the "
+        "Play games with endgame tables, four moves deep. Continue from each board of these games with the "
         "moves of the tables. Write tables of only the positions that occurred: a few megabytes instead of "
         "hundreds. Players search all other positions. After Ctrl-C, nothing is written.",
         TrimFlags,

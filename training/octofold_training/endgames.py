@@ -37,8 +37,8 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
     Raises:
         OSError: the folder cannot be created.
         TableFileError: an existing table is damaged. No table is made.
-        TrainingError: a table needs more memory than the machine has, or more disk space than is left. No
-            table is made.
+        TrainingError: a table needs more memory than the machine has, or all tables need more disk space than
+            is left. No table is made.
     """
     requested = [(each, getattr(flags, each.name).bit_length() - 1) for each in FORMATIONS]
     existing = [known_positions(flags.state, *each) for each in requested]
@@ -52,7 +52,7 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
         for each, positions in zip(requested, existing, strict=True):
             folder = table_folder(flags.state, *each)
             if positions is None:
-                print(f"{folder}: {_make(flags.state, *each, line):,} positions")
+                print(f"{folder}: {_make_table(flags.state, *each, line):,} positions")
             else:
                 print(f"{folder}: already exists, {positions:,} positions")
 
@@ -88,8 +88,8 @@ def trim_endgame_tables(flags: TrimFlags) -> None:
             print(f"{flags.out / folder.name}: {len(positions):,} positions")
 
 
-def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
-    """Solve a table, write it, free its memory and return its number of positions."""
+def _make_table(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
+    """Solve and write a table. Return its number of positions."""
     name = table_folder(folder, formation, largest).name
     forecast = Forecast()
 
@@ -115,5 +115,6 @@ def _check_disk(folder: Path, tables: Sequence[tuple[Formation, int]]) -> None:
     free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
         raise TrainingError(
-            f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} GB left"
+            f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} GB left; name "
+            "another --out"
         )

@@ -1,7 +1,8 @@
 """Recipes: TOML files with everything needed to train a model again.
 
-A recipe has a table `[network]` with the architecture, and a table of options for each learning algorithm of
-the model. This module turns tables into options dataclasses. Its errors name the file and the table.
+A recipe has a table of options for each learning algorithm of the model. The recipe of a neural network also
+has a table `[network]` with the architecture. This module turns tables into options dataclasses. Its errors
+name the file and the table.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Recipe:
         """Return the table `name` as the dataclass `kind`. Missing keys get the defaults of the dataclass.
 
         Raises:
-            RecipeError: a table is missing, a key is unknown, or a value has the wrong type or is out of
+            RecipeError: the table is missing, a key is unknown, or a value has the wrong type or is out of
                 bounds.
         """
         table = self.table(name)
@@ -92,7 +93,9 @@ def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
         if not isinstance(table, dict):
             if name in known_tables and isinstance(table, list):
                 raise RecipeError(f"{file}: table must be [{name}], got [[{name}]]")
-            meant = did_you_mean(name, known_tables) or "; move it below a heading, such as [distil]"
+            meant = (
+                did_you_mean(name, known_tables) or f"; move it below a heading, such as [{known_tables[0]}]"
+            )
             raise RecipeError(f"{file}: key {name!r} is outside of a table{meant}")
         if name not in known_tables:
             meant = did_you_mean(name, known_tables) or f"; choose from {', '.join(known_tables)}"

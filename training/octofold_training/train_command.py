@@ -76,14 +76,14 @@ def run_trainer(name: str, trainers: Mapping[str, Trainer], flags: RunFlags) -> 
 
 
 def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
-    """Return the device with this name, or the best device for None.
+    """Return the device with this name. None means CUDA if torch can use it, otherwise the CPU.
 
     Raises:
-        TrainingError: torch does not find the device.
+        TrainingError: `name` is "cuda" and torch cannot use CUDA.
     """
     usable = torch.cuda.is_available()
     if name == "cuda" and not usable:
-        raise TrainingError("--device cuda: this build of torch finds no CUDA device")
+        raise TrainingError("--device cuda: torch finds no CUDA device; leave out --device to use the CPU")
     return torch.device("cuda" if usable and name != "cpu" else "cpu")
 
 

@@ -42,6 +42,7 @@ LOST = -10_000.0
 WON = 10_000.0
 """The value of a move that wins. A win that comes one move later is worth 1 less."""
 _LEAST_WON = 9_900.0
+"""Minimum value of a move that wins within the search depth."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST 
 
 
 def _roughness(lines: Lines) -> NDArray[np.int64]:
-    """Return each line's sum of differences between neighboring tiles, ignoring empty cells between them."""
+    """Return the sum of the differences between neighboring tiles of each line, ignoring empty cells."""
     tiles = without_gaps(lines)
     found: NDArray[np.int64] = np.where(tiles[1:] > 0, np.abs(np.diff(tiles, axis=0)), 0).sum(axis=0)
     return found

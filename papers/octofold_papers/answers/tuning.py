@@ -20,12 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.system.files import appending, write_text
-from octofold_players.expectimax.player import (
-    HEURISTICS,
-    LARGEST_POWER,
-    HeuristicExpectimaxPlayer,
-    Weights,
-)
+from octofold_players.expectimax.player import HEURISTICS, LARGEST_POWER, HeuristicExpectimaxPlayer, Weights
 from octofold_training.errors import TrainingError
 from octofold_training.run.folder import exclusive_folder
 from octofold_training.run.progress import Forecast, ProgressLine
@@ -43,7 +38,7 @@ _UNITS = {
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A line of the file of candidates: the weights, the first game, and the average score of the games."""
+    """Weights that have been tried, the number of their first game, and their average score."""
 
     weights: str
     first_game: int
@@ -53,7 +48,7 @@ class Candidate(msgspec.Struct, frozen=True):
 def tune(flags: TuneFlags) -> None:
     """Search for weights, and print the player with the mean weights of the last distribution.
 
-    Candidates that the folder already contains are not played again.
+    Candidates in the folder are not played again.
 
     Raises:
         TrainingError: the folder belongs to a run with other flags, or another process uses the folder.
@@ -68,7 +63,7 @@ def tune(flags: TuneFlags) -> None:
         while done < flags.candidates and time.monotonic() - began < flags.minutes * 60:
             drawn, averages = evolution.ask(), []
             for each in drawn:
-                weights = _text(each * units)
+                weights = _option_text(each * units)
                 if done == len(played):
                     played.append(Candidate(weights, first_game, _average(flags, weights, first_game)))
                     with appending(file) as opened:
@@ -84,7 +79,7 @@ def tune(flags: TuneFlags) -> None:
                 )
             evolution.tell(drawn, [-average for average in averages])
             first_game += flags.games
-    found = _text(evolution.result.xfavorite * units)
+    found = _option_text(evolution.result.xfavorite * units)
     print(f"{done} candidates: expectimax:depth={flags.depth},heuristic={flags.heuristic},weights={found}")
 
 
@@ -113,8 +108,8 @@ def _average(flags: TuneFlags, weights: str, first_game: int) -> float:
     return math.fsum(scores) / len(scores)
 
 
-def _text(weights: NDArray[np.float64]) -> str:
-    """Return weights as text for the option `weights`, without signs, with powers up to `LARGEST_POWER`."""
+def _option_text(weights: NDArray[np.float64]) -> str:
+    """Return the text for expectimax's option `weights`: without signs, powers limited to `LARGEST_POWER`."""
     pairs = zip(Weights._fields, np.abs(weights), strict=True)
     values = (min(value, LARGEST_POWER) if name.endswith("power") else value for name, value in pairs)
     # The format `.4g` would write a plus sign in exponents.

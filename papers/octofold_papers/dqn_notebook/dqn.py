@@ -46,7 +46,7 @@ _LARGEST_EXPONENT = 17
 
 @dataclass(frozen=True)
 class DQNOptions:
-    """Options of a training run. The defaults are the published ones."""
+    """Options of deep Q-learning. The defaults are the published ones."""
 
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
     replay: int = option(10_000, "size of the replay buffer, in moves", minimum=1, fixed=True)
@@ -118,7 +118,7 @@ class ReplayBuffer:
 
 
 class SingleGame:
-    """Plays one game at a time in numpy. With tensors, a step would take ten times as long.
+    """Games in numpy, one after another. With tensors, a step would take ten times as long.
 
     Two random numbers of `generator` choose the cell and the size of every new tile.
     """
@@ -126,7 +126,7 @@ class SingleGame:
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
         self._ended: list[int] = []  # scores of games that ended
-        self._begin()
+        self._new_game()
 
     @property
     def boards(self) -> Tensor:
@@ -146,11 +146,11 @@ class SingleGame:
         self._score += int(self._points[0, move])
         ended = bool((after > _LARGEST_EXPONENT).any())
         if not ended:
-            self._look(self._with_tile(after))
+            self._set_board(self._with_tile(after))
             ended = not self._legal.any()
         if ended:
             self._ended.append(self._score)
-            self._begin()
+            self._new_game()
         return merges, ended
 
     def scores(self) -> list[int]:
@@ -165,14 +165,14 @@ class SingleGame:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from an earlier `state`."""
         (board,) = state["boards"].numpy()
-        self._look(board)
+        self._set_board(board)
         self._score = int(state["score"])
 
-    def _begin(self) -> None:
+    def _new_game(self) -> None:
         self._score = 0
-        self._look(self._with_tile(self._with_tile(np.zeros(16, np.uint8))))
+        self._set_board(self._with_tile(self._with_tile(np.zeros(16, np.uint8))))
 
-    def _look(self, board: NDArray[np.uint8]) -> None:
+    def _set_board(self, board: NDArray[np.uint8]) -> None:
         self._board = board
         self._after, self._points, self._legal = rules.afterstates(board[None])
 

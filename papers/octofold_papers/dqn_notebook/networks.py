@@ -49,7 +49,7 @@ class QNetwork(nn.Module):
         x = logarithms
         if len(self.convolutions):
             plane = x.view(-1, 1, 4, 4)
-            features = [layer(same(plane, size)) for size, layer in enumerate(self.convolutions, 1)]
+            features = [layer(pad_same(plane, size)) for size, layer in enumerate(self.convolutions, 1)]
             x = torch.relu(torch.cat(features, dim=1)).flatten(1)
         for number, layer in enumerate(self.hidden):
             x = torch.relu(layer(x))
@@ -59,8 +59,8 @@ class QNetwork(nn.Module):
         return values
 
 
-def same(plane: Tensor, size: int) -> Tensor:
-    """Return a plane padded with zeros, as the padding "same" of a convolution of this `size` does."""
+def pad_same(plane: Tensor, size: int) -> Tensor:
+    """Pad a plane with zeros, so that a convolution with windows of this `size` keeps its shape."""
     before, after = (size - 1) // 2, size // 2
     return pad(plane, (before, after, before, after))
 
@@ -68,7 +68,7 @@ def same(plane: Tensor, size: int) -> Tensor:
 class QNetworkArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="q_network"):
     """The architecture of a `QNetwork`."""
 
-    form: Annotated[QNetworkForm, msgspec.Meta(description="form of the network")]
+    form: Annotated[QNetworkForm, msgspec.Meta(description="published form: 'simple', 'dropout', 'conv'")]
     value_scale: Annotated[
         float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
     ]

@@ -77,10 +77,7 @@ def _scores(results: Sequence[Result]) -> list[str]:
 
 def _largest(results: Sequence[Result]) -> list[str]:
     names = [f"{tile}" if number else f"up to {tile}" for number, tile in enumerate(TILES)]
-    lines = [
-        f"| largest tile | views | {' | '.join(names)} |",
-        f"|---|---:|{'---:|' * len(TILES)}",
-    ]
+    lines = [f"| largest tile | views | {' | '.join(names)} |", f"|---|---:|{'---:|' * len(TILES)}"]
     for each in results:
         shares = [f"{share:.1%}" for share in each.largest]
         lines.append(f"| {each.row} | {each.views} | {' | '.join(shares)} |")
@@ -114,9 +111,7 @@ def _draw(results: Sequence[Result], file: Path) -> None:
     """Draw score against positions, a line per network, as in figure 7 of Kondo and Matsuzaki, 2019."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     panel = figure.subplots()
-    panel.set_prop_cycle(
-        color=list(colormaps["tab20"](range(20)))
-    )  # this palette has more colors than there are networks
+    panel.set_prop_cycle(color=list(colormaps["tab20"](range(20))))  # more colors than networks
     for name, row in ROWS.items():
         points = sorted(
             (each.positions, each.average, each.error or 0.0)

@@ -37,7 +37,7 @@ _EAGER_UPDATES = 3  # number of updates before the recording, in which libraries
 
 @dataclass(frozen=True)
 class DeviceImitationOptions:
-    """Options of a training run. The defaults are the published ones and suit a large GPU."""
+    """Options of learning from a teacher's games. The defaults are as published and suit a large GPU."""
 
     positions: float = option(6e8, "positions that the whole run learns from", minimum=1)
     batch_size: int = option(1000, "positions per update", minimum=2)
@@ -91,9 +91,8 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         self.averaged = averaged_over(self.network)
         self._boards = torch.zeros(options.batch_size, 16, dtype=torch.uint8, device=device)
         self._made = torch.zeros(options.batch_size, dtype=torch.int64, device=device)
-        self._sums = torch.zeros(
-            2, dtype=torch.float64, device=device
-        )  # sum of losses, number of correct moves
+        # The sum of the losses and the number of correct moves.
+        self._sums = torch.zeros(2, dtype=torch.float64, device=device)
         self._update: Callable[[], None] = self._learn_batch
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # lets cuDNN measure once which kernels are fastest

@@ -28,16 +28,13 @@ from torch.nn.functional import cross_entropy
 from octofold_papers.supervised.shards import ShuffledMoves
 
 CURVES = Curves(
-    {
-        "loss": "Loss: cross-entropy (nats)",
-        "accuracy": "Accuracy: share of moves that agree with the player",
-    }
+    {"loss": "Loss: cross-entropy (nats)", "accuracy": "Accuracy: share of moves that agree with the player"}
 )
 
 
 @dataclass(frozen=True)
 class ImitationOptions:
-    """Options of a training run. The defaults are the published ones."""
+    """Options of learning from play logs. The defaults are the published ones."""
 
     positions: float = option(6e8, "positions that the whole run learns from", minimum=1)
     batch_size: int = option(1000, "positions per update", minimum=1)
@@ -158,11 +155,7 @@ class Imitation(TrainingRun[ImitationProgress]):
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs."""
-        return {
-            **super().state(),
-            "moves": len(self._moves),
-            "moves_sha256": self._moves.sha256,
-        }
+        return {**super().state(), "moves": len(self._moves), "moves_sha256": self._moves.sha256}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `TrainingRun.restore`."""

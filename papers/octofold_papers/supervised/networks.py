@@ -30,7 +30,7 @@ _VIEWS_OF_VIEWS = [
 
 
 class PaddedCNN(nn.Module):
-    """2x2 convolutions and one dense layer. The padding is on other sides than in `cnn.CNN`.
+    """A network of 2x2 convolutions, padded on other sides than in `cnn.CNN`, and one dense layer.
 
     `left_above` pads on the left and above, which keeps 4x4 cells, like `F.pad(x, (1, 0, 1, 0))` in the
     report. `around` pads on all four sides, so each convolution enlarges the board by a row and a column.
@@ -50,7 +50,7 @@ class PaddedCNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The dense layer is in float32."""
+        """Return logits `[N, 4]` or values `[N, 1]` in float32 for one-hot planes `[N, exponents, 4, 4]`."""
         x = one_hot
         if self._grows:
             for weight, bias in parameters(self.convolutions):
@@ -73,7 +73,7 @@ class MLP(nn.Module):
         self.dense = dense_layers([16 * exponents, *dense, outputs])
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The last layer is in float32."""
+        """Return logits `[N, 4]` or values `[N, 1]` in float32 for one-hot planes `[N, exponents, 4, 4]`."""
         return through_dense(one_hot.flatten(1), self.dense)
 
 
@@ -93,7 +93,7 @@ class SymmetricCNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`. The dense layer is in float32."""
+        """Return logits `[N, 4]` or values `[N, 1]` in float32 for one-hot planes `[N, exponents, 4, 4]`."""
         logits: Tensor = self.dense(self._towers(one_hot).flatten(1).float())
         return logits
 
@@ -119,7 +119,7 @@ class PaddedCNNArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="
 
     layers: Layers
     channels: Channels
-    padding: Annotated[Padding, msgspec.Meta(description="sides on which zeros are added")]
+    padding: Annotated[Padding, msgspec.Meta(description="sides with zeros: 'left_above', 'around'")]
 
     def build(self) -> PaddedCNN:
         """Return a network with fresh weights."""

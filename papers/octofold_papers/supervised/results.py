@@ -59,13 +59,7 @@ def read_games(file: Path) -> list[dict[str, Any]]:
         raise TrainingError(f"{file} is damaged ({error}); delete it to play its games again") from error
 
 
-def result_of(
-    name: str,
-    positions: int,
-    views: int,
-    games: Sequence[dict[str, Any]],
-    place: Path,
-) -> Result:
+def result_of(name: str, positions: int, views: int, games: Sequence[dict[str, Any]], place: Path) -> Result:
     """Return the result of `games`, played by the network in the folder `place`.
 
     Raises:
@@ -106,7 +100,7 @@ def _number(values: Any, name: str, file: Path) -> float:
     try:
         number = msgspec.convert(values[name], float)
         if not math.isfinite(number):
-            raise ValueError(f"{name} must be finite, got {number}")
+            raise ValueError
         return number
     except (KeyError, TypeError, ValueError, OverflowError, msgspec.ValidationError) as error:
         raise TrainingError(

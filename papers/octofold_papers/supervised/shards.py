@@ -107,41 +107,33 @@ def convert(
     if folder.exists():
         raise LogError(f"{folder} already exists; name a new folder")
     partial = folder.with_name(folder.name + ".partial")
-    _require_own(partial)
+    _require_ours(partial)
     with exclusive_folder(partial, folder):
-        return _convert(logs, folder, partial, on_bad, on_read, shards, seed)
+        try:
+            with name_file_in_errors(folder):
+                random = np.random.default_rng(seed)
+                sources = _scatter(logs, partial, on_bad, on_read, shards, random)
+                if not any(source.moves for source in sources):
+                    raise LogError(f"no moves in {', '.join(map(str, logs))}")
+                counts = [_shuffle(partial / _shard_file(shard), random) for shard in range(shards)]
+                index = {
+                    "format": _FORMAT,
+                    "shards": counts,
+                    "seed": seed,
+                    "sources": list(map(asdict, sources)),
+                }
+                write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
+                for other in partial.iterdir():  # the lock file, and files of a conversion that was killed
+                    if other.name not in (_INDEX, *map(_shard_file, range(shards))):
+                        other.unlink()
+                partial.rename(folder)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return sources
 
 
-def _convert(
-    logs: Sequence[Path],
-    folder: Path,
-    partial: Path,
-    on_bad: Callable[[BadLine], None],
-    on_read: Callable[[int], None],
-    shards: int,
-    seed: int,
-) -> list[ConvertedLog]:
-    """Fill the locked folder `partial` and rename it to `folder`. Return the result of each log file."""
-    try:
-        with name_file_in_errors(folder):
-            random = np.random.default_rng(seed)
-            sources = _scatter(logs, partial, on_bad, on_read, shards, random)
-            if not any(source.moves for source in sources):
-                raise LogError(f"no moves in {', '.join(map(str, logs))}")
-            counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
-            index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
-            write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
-            for other in partial.iterdir():  # the lock file, and files of a conversion that was killed
-                if other.name not in (_INDEX, *map(_name, range(shards))):
-                    other.unlink()
-            partial.rename(folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    return sources
-
-
-def _require_own(partial: Path) -> None:
+def _require_ours(partial: Path) -> None:
     """Raise `LogError` if a folder contains a file that cannot come from an interrupted conversion."""
     others = [
         file
@@ -164,7 +156,7 @@ def _scatter(
     sources = []
     with ExitStack() as stack:
         files = [
-            stack.enter_context((folder / _name(shard)).open("wb", buffering=_BUFFER_BYTES))
+            stack.enter_context((folder / _shard_file(shard)).open("wb", buffering=_BUFFER_BYTES))
             for shard in range(shards)
         ]
         for log in logs:
@@ -221,7 +213,7 @@ def _shuffle(file: Path, random: np.random.Generator) -> int:
     return len(rows)
 
 
-def _name(shard: int) -> str:
+def _shard_file(shard: int) -> str:
     return f"{shard:04}{_SUFFIX}"
 
 
@@ -243,7 +235,9 @@ class ShuffledMoves:
             written = index["format"]
             counts = [int(count) for count in index["shards"]] if written == _FORMAT else []
         except OSError as error:
-            raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
+            raise LogError(
+                f"{folder / _INDEX}: {error.strerror}; make the folder with `octofold-papers moves`"
+            ) from error
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
         if written != _FORMAT:
@@ -251,7 +245,7 @@ class ShuffledMoves:
         if not sum(counts):
             raise LogError(f"{folder / _INDEX} lists no moves")
         for shard, count in enumerate(counts):
-            file = folder / _name(shard)
+            file = folder / _shard_file(shard)
             size = file.stat().st_size if file.is_file() else -1
             if size != count * _ROW:
                 raise LogError(f"{file}: must have {count * _ROW} bytes according to {_INDEX}, got {size}")
@@ -268,7 +262,7 @@ class ShuffledMoves:
         """SHA-256 of all moves in the order of the shards, in hexadecimal. The first use reads all shards."""
         digest = hashlib.sha256()
         for shard in range(len(self._counts)):
-            with (self.folder / _name(shard)).open("rb") as file:
+            with (self.folder / _shard_file(shard)).open("rb") as file:
                 hashlib.file_digest(file, lambda: digest)
         return digest.hexdigest()
 
@@ -305,7 +299,7 @@ class ShuffledMoves:
                 continue
             order = np.random.default_rng([self._seed, epoch, shard]).permutation(count)[start:]
             start = 0
-            file = self.folder / _name(shard)
+            file = self.folder / _shard_file(shard)
             mapped = np.memmap(file, dtype=np.uint8, mode="r", shape=(count, _ROW))
             for piece in range(0, len(order), _SCATTER_ROWS):
                 rows = mapped[order[piece : piece + _SCATTER_ROWS]]

@@ -63,11 +63,11 @@ class TableOptions:
 
 
 class OutOfTime(Exception):
-    """The time limit has been reached."""
+    """An exception: the time limit has been reached."""
 
 
 class Table:
-    """Trains the networks of the published tables and lets them play. All results are in one folder."""
+    """The work that rebuilds the published tables: training and games. All results are in one folder."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Table:
             )
 
     def run(self, minutes: float = math.inf) -> None:
-        """Train and play until all results that the options ask for exist.
+        """Train and play until the folder has all results of the options.
 
         Raises:
             OutOfTime: `minutes` have passed. Another call continues.
@@ -190,7 +190,7 @@ class Table:
             shutil.rmtree(unfinished)
             if positions == self.options.positions:
                 learned = f"the run has already learned from {run.positions:,} positions"
-                raise TrainingError(f"{state}: {learned}, more than --positions asks for")
+                raise TrainingError(f"{state}: {learned}; raise --positions to at least this number")
             return False
         unfinished.rename(place)
         return True

@@ -49,8 +49,8 @@ CURVES = Curves(
 
 _LARGEST_EXPONENT = 17
 """Exponent of the largest tile. A larger tile ends the game."""
-_FIRST_SHARE = 4
-"""Divisor of a run's number of games. The quotient limits the games before the first update, as published."""
+_FIRST_SHARE = 0.25
+"""Maximum share of a run's games before the first update, as published."""
 _ROTATIONS = 4
 """Number of rotations. They are the first of the eight symmetries."""
 _DEPTH = 3
@@ -62,7 +62,7 @@ _RATE_GAMES, _RATE_FACTOR = 10_000, 0.9
 
 @dataclass(frozen=True)
 class LazyZeroOptions:
-    """Options of a training run. The defaults are the published ones, which suit a large GPU."""
+    """Options of LazyZero's training. The defaults are the published ones, which suit a large GPU."""
 
     episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
     games: int = option(8192, "number of games in lockstep", minimum=1, fixed=True)
@@ -76,9 +76,7 @@ class LazyZeroOptions:
     )
     replay: int = option(20_000, "number of latest games from which batches are drawn", minimum=1)
     first_games: int = option(
-        20_000,
-        "games before the first update; at most a quarter of the run and at most `replay`",
-        minimum=1,
+        20_000, "games before the first update; at most a quarter of the run and at most `replay`", minimum=1
     )
     updates: int = option(1, "updates per finished game", minimum=1)
     batch_size: int = option(4096, "positions per update", minimum=2)
@@ -115,7 +113,9 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         """Prepare a run. Raises `TrainingError` if the network does not have both heads."""
         super().__init__(options, architecture)
         device = device or torch.device("cpu")
-        self._first_games = min(options.first_games, options.replay, max(1, options.episodes // _FIRST_SHARE))
+        self._first_games = min(
+            options.first_games, options.replay, max(1, int(options.episodes * _FIRST_SHARE))
+        )
         self._learns = False  # stays True after the first update, even if the run is extended
         network = build(architecture)
         if not isinstance(network, ResidualNetwork):

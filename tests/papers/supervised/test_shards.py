@@ -155,7 +155,7 @@ def test_a_row_that_is_not_a_move_is_never_learned(shuffled: ShuffledMoves, colu
 def test_an_incomplete_folder_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
     with pytest.raises(LogError, match="already exists"):
         convert([log], shuffled.folder)
-    with pytest.raises(LogError, match="contains no converted moves"):
+    with pytest.raises(LogError, match="make the folder with `octofold-papers moves`"):
         ShuffledMoves(tmp_path)
     (shuffled.folder / "0003.moves").write_bytes(b"")
     with pytest.raises(LogError, match=r"0003\.moves: must have .* bytes .* got 0"):

@@ -62,7 +62,7 @@ def test_the_symmetry_of_a_position_does_not_change_its_target(
 
 
 def test_networks_and_options_that_cannot_be_trained_are_refused(teacher: NTupleNetwork) -> None:
-    with pytest.raises(TrainingError, match="values afterstates"):
+    with pytest.raises(TrainingError, match='head = "policy"'):
         DeviceDistillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
     with pytest.raises(TrainingError, match="batch_size must be even, got 63"):
         DeviceDistillation(_options(batch_size=63), ARCHITECTURE, teacher)

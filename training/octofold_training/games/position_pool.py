@@ -14,14 +14,14 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
 _WARM_UP_MOVES = 8_000
-"""Maximum number of moves in each game before a run, about a whole game of the teacher. The number for
-each game is random."""
+"""Maximum number of moves in each game before a run, about a whole game of the teacher. The actual number is
+random."""
 _WARM_UP_GAMES = 128
 """Number of games that a call of `_play` prepares. Ctrl-C takes effect between two calls."""
 
 
 class PositionPool:
-    """`slices * batch_size` games in lockstep. The teacher plays the first half of every batch.
+    """A pool of `slices * batch_size` games. The teacher plays the first half of every batch.
 
     A new game replaces a game that ends. A new game of the teacher begins with the first move. Three of four
     new games of the student begin with a board from a running game of the teacher, so that a weak student

@@ -63,11 +63,7 @@ class TensorPool:
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs, except the generator."""
-        return {
-            "teachers": self._teachers.state(),
-            "students": self._students.state(),
-            "moves": self._moves,
-        }
+        return {"teachers": self._teachers.state(), "students": self._students.state(), "moves": self._moves}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state`.

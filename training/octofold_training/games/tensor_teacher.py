@@ -14,16 +14,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import torch
-from octofold_game.bitboards import (
-    LARGEST_EXPONENT,
-    LEFT,
-    OUTGROWN,
-    POINTS,
-    REWARD,
-    RIGHT,
-    mirror,
-    transpose,
-)
+from octofold_game.bitboards import LARGEST_EXPONENT, LEFT, OUTGROWN, POINTS, REWARD, RIGHT, mirror, transpose
 from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 from octofold_players.ntuple.network import NTupleNetwork, stage_of

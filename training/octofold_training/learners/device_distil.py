@@ -31,7 +31,7 @@ from octofold_training.run.random_state import reseed
 
 @dataclass(frozen=True)
 class DeviceDistilOptions(StudentOptions):
-    """Options of one training run. The defaults suit a large GPU."""
+    """Options of a distillation on one device. The defaults suit a large GPU."""
 
     batch_size: int = option(16_384, "positions per update; must be even", minimum=2)
     learning_rate: float = option(4e-3, "peak learning rate, reached after the warm-up")
@@ -64,8 +64,8 @@ class DeviceDistillation(StudentRun):
         """Prepare a run.
 
         Raises:
-            TrainingError: the network values afterstates or cannot distinguish all tiles, or the batch size
-                is odd.
+            TrainingError: the network does not suit distillation or the option `muon`, or the batch size is
+                odd.
         """
         if options.batch_size % 2:
             raise TrainingError(f"batch_size must be even, got {options.batch_size}")

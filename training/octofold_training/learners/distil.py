@@ -43,7 +43,7 @@ CURVES = Curves(
 
 @dataclass(frozen=True)
 class DistilOptions(StudentOptions):
-    """Options of one training run."""
+    """Options of a distillation."""
 
     temperature: float = option(
         300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
@@ -66,7 +66,7 @@ class Distillation(StudentRun):
         """Prepare a run whose student is on `device`.
 
         Raises:
-            TrainingError: the network values afterstates or cannot distinguish all tiles.
+            TrainingError: the network does not suit distillation or the option `muon`.
         """
         super().__init__(options, architecture, teacher, device)
         self.pool = PositionPool(options.batch_size, options.slices, options.seed)

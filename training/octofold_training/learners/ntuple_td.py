@@ -36,11 +36,7 @@ from numpy.typing import NDArray
 from octofold_game.commands.options import option
 from octofold_game.system.files import atomic_write
 from octofold_players.compiled.table_files import save_array
-from octofold_players.ntuple.network import (
-    FOUR_SIX_TUPLES,
-    NTupleNetwork,
-    mapped_array,
-)
+from octofold_players.ntuple.network import FOUR_SIX_TUPLES, NTupleNetwork, mapped_array
 from octofold_players.ntuple.tuples import check_stages, check_tuples
 
 from octofold_training.errors import TrainingError
@@ -59,7 +55,7 @@ _INHERITED = 1e-3  # share of the error sums that a new stage inherits, so that 
 
 @dataclass(frozen=True)
 class NTupleOptions:
-    """Options of a training run."""
+    """Options of the training of an n-tuple network."""
 
     start: str = option("", "folder of an n-tuple network with the initial values; empty: all values are 0")
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in ascending order")
@@ -189,14 +185,15 @@ class NTupleLearner:
             TableFileError: the network of the run is damaged.
         """
         saved = NTupleNetwork.load(folder)
-        if options.tuples[: len(saved.tuples)] != saved.tuples:
-            raise TrainingError(
-                f"{folder}: the run has tuples {saved.tuples}, but the recipe has {options.tuples}"
-            )
-        if options.stages[: len(saved.stages)] != saved.stages:
-            raise TrainingError(
-                f"{folder}: the run has stages {saved.stages}, but the recipe has {options.stages}"
-            )
+        for name, had, has in (
+            ("tuples", saved.tuples, options.tuples),
+            ("stages", saved.stages, options.stages),
+        ):
+            if has[: len(had)] != had:
+                raise TrainingError(
+                    f"{folder}: the run has {name} {had}, but the recipe has {has}; name another --state to "
+                    "begin another run"
+                )
         learner = cls(options)
         entries = np.empty((len(saved.values), 3), np.float32)
         entries[:, 0] = saved.values
@@ -222,10 +219,7 @@ class NTupleLearner:
         return learner
 
     def _set_tables(
-        self,
-        tuples: tuple[tuple[int, ...], ...],
-        stages: tuple[int, ...],
-        entries: NDArray[np.float32],
+        self, tuples: tuple[tuple[int, ...], ...], stages: tuple[int, ...], entries: NDArray[np.float32]
     ) -> None:
         # Value, sum of errors and sum of their absolute values are adjacent, so that an update loads them
         # together.
@@ -355,43 +349,34 @@ def train(
         TrainingError: another process is training in `folder`, or `folder` contains a network of another run.
     """
     with exclusive_folder(folder):
-        return _train(options, folder, report, minutes)
-
-
-def _train(
-    options: NTupleOptions,
-    folder: Path,
-    report: Callable[[NTupleLearner, NTupleProgress], None],
-    minutes: float,
-) -> NTupleLearner:
-    resumed = (folder / "learner.json").exists()
-    if not resumed and (folder / "values.npy").exists():
-        raise TrainingError(f"{folder} contains a network but no learner.json; name another --state")
-    learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
-    if options.start and not resumed:
-        learner.start(Path(options.start))
-    history = History(folder / "history.jsonl", learner.moves, _CURVES.titles)
-    saved = learner.seconds
-    end = learner.seconds + minutes * 60
-    slice_moves = 200_000
-    try:
-        while learner.moves < options.moves and learner.seconds < end:
-            learner.grow()
-            left_to_change = options.next_change(learner.moves) - learner.moves
-            progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
-            left = end - learner.seconds
-            slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
-            report(learner, progress)
-            history.append(progress)
-            if learner.seconds - saved > SAVE_SECONDS:
-                _save(learner, history, folder)
-                saved = learner.seconds
-    except KeyboardInterrupt:
-        notice(f"stopping; saving the run in {folder}")
-        raise
-    finally:
-        _save(learner, history, folder)
-    return learner
+        resumed = (folder / "learner.json").exists()
+        if not resumed and (folder / "values.npy").exists():
+            raise TrainingError(f"{folder} contains a network but no learner.json; name another --state")
+        learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
+        if options.start and not resumed:
+            learner.start(Path(options.start))
+        history = History(folder / "history.jsonl", learner.moves, _CURVES.titles)
+        saved = learner.seconds
+        end = learner.seconds + minutes * 60
+        slice_moves = 200_000
+        try:
+            while learner.moves < options.moves and learner.seconds < end:
+                learner.grow()
+                left_to_change = options.next_change(learner.moves) - learner.moves
+                progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
+                left = end - learner.seconds
+                slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
+                report(learner, progress)
+                history.append(progress)
+                if learner.seconds - saved > SAVE_SECONDS:
+                    _save(learner, history, folder)
+                    saved = learner.seconds
+        except KeyboardInterrupt:
+            notice(f"stopping; saving the run in {folder}")
+            raise
+        finally:
+            _save(learner, history, folder)
+        return learner
 
 
 def _save(learner: NTupleLearner, history: History, folder: Path) -> None:

@@ -19,11 +19,7 @@ from torch import Tensor, nn
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
-from octofold_training.networks.architectures import (
-    Architecture,
-    require_architecture,
-    values_afterstates,
-)
+from octofold_training.networks.architectures import Architecture, require_architecture, values_afterstates
 from octofold_training.networks.build import build, require_planes
 from octofold_training.run.options import fit_to_run
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
@@ -107,7 +103,7 @@ class HiddenMuon:
         convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
         self._weights = convolutions[1:]
         if not self._weights:
-            raise TrainingError("`muon` needs convolutions between hidden layers; the network has none")
+            raise TrainingError("muon = true needs convolutions between hidden layers; the network has none")
         self._matrices = [nn.Parameter(each.detach().view(len(each), -1)) for each in self._weights]
         self._muon = torch.optim.Muon(
             self._matrices, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"
@@ -151,8 +147,8 @@ class StudentRun(TrainingRun[StudentProgress]):
         """Prepare a student on `device`.
 
         Raises:
-            TrainingError: the student values afterstates, or cannot distinguish all tiles of the teacher's
-                games.
+            TrainingError: the student does not read one-hot planes, values afterstates, cannot distinguish
+                all tiles of the teacher's games, or has no layers for the option `muon`.
         """
         options, warnings = fit_to_run(options)
         super().__init__(options, architecture)
@@ -160,7 +156,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         self.network = build(architecture).to(device)
         require_planes(self.network)
         if values_afterstates(architecture):
-            raise TrainingError("distillation needs a policy network; this network values afterstates")
+            raise TrainingError('distillation needs a network with head = "policy", got head = "value"')
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
                 f"the teacher's games need a network with {_EXPONENTS} exponents, got "
@@ -169,10 +165,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._start: dict[str, Any] | None = None
         self._teacher = teacher
         self._optimizer = torch.optim.AdamW(
-            self.network.parameters(),
-            lr=options.learning_rate,
-            weight_decay=_WEIGHT_DECAY,
-            fused=True,
+            self.network.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY, fused=True
         )
         self._muon = HiddenMuon(self.network) if options.muon else None
         self.averaged = averaged_over(self.network, options.batch_size / options.averaged)

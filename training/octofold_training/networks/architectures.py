@@ -70,7 +70,7 @@ class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Check `value_scale`. Raises `ValueError` if it does not suit `head`."""
+        """Check `value_scale`. Raises `ValueError` if it does not suit `head` or is infinite."""
         if self.head == "value" and self.value_scale is None:
             raise ValueError('value_scale is missing; head = "value" needs it')
         if self.head == "policy" and self.value_scale is not None:

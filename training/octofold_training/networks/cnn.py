@@ -20,7 +20,7 @@ from octofold_training.networks.dense import initialize, parameters
 
 
 class _CornerConvolution(torch.autograd.Function):
-    """The function `relu(convolution + bias)` with its gradients. Windows begin at their output's cell."""
+    """The function `relu(convolution + bias)` with its gradients. A window begins at its output's cell."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
 
 
 def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Apply 2x2 convolutions, padded to the right and below: `[N, inputs, 4, 4]` to `[N, channels, 4, 4]`."""
+    """Apply `corner_convolution` for each layer: `[N, inputs, 4, 4]` to `[N, channels, 4, 4]`."""
     x = planes.permute(2, 3, 0, 1).contiguous()
     for weight, bias in layers:
         x = corner_convolution(x, weight, bias)
@@ -127,7 +127,7 @@ class CNN(nn.Module):
         initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`.
+        """Return logits `[N, 4]` or values `[N, 1]` for one-hot planes `[N, exponents, 4, 4]`.
 
         The convolutions run in the type of `one_hot`, the dense layer in float32.
         """

@@ -10,13 +10,13 @@ from torch import Tensor
 
 
 class OneHot:
-    """Encodes exponents as one-hot planes. `exponents` is the number of different exponents and of planes."""
+    """An encoder of boards as one-hot planes. `exponents` is the number of exponents, each with a plane."""
 
     def __init__(self, exponents: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
         self._planes = torch.eye(exponents, dtype=dtype, device=device)
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Encode integers `[N, 16]` as planes `[N, exponents, 4, 4]`. Memory holds them cell by cell."""
+        """Encode exponents `[N, 16]` as planes `[N, exponents, 4, 4]`, which memory holds cell by cell."""
         one_hot = self._planes[boards.long()]
         return one_hot.view(-1, 4, 4, self._planes.shape[0]).permute(0, 3, 1, 2)
 
@@ -29,7 +29,7 @@ def fastest_type(device: torch.device | None = None) -> torch.dtype:
 @cache
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
-        """Return the minimum time of eight matrix products. Stop if one after the first is above `enough`."""
+        """Return the shortest time of eight matrix products. Stop early after a time above `enough`."""
         left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):

@@ -43,7 +43,7 @@ PLANES_TO_LOGITS = Interface()
 
 
 class BoardEncoder:
-    """Encodes boards as the input of networks. `exponents` None means all exponents of the game."""
+    """An encoder of boards as the input of a network. `exponents` None means all exponents of the game."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class BoardEncoder:
         self._dtype = dtype
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Encode exponents `[N, 16]`. The largest that the network knows replaces all larger ones."""
+        """Encode exponents `[N, 16]`. The largest exponent of the network replaces all larger ones."""
         boards = boards.clamp(max=self._largest)
         if self._one_hot is not None:
             return self._one_hot(boards)

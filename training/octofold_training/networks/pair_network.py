@@ -68,7 +68,7 @@ class PairNetwork(nn.Module):
         self.register_buffer("first_rows", torch.arange(len(PAIRS)) * exponents**2, persistent=False)
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """Return logits `[N, 4]` for one-hot planes `[N, exponents, 4, 4]`.
+        """Return logits `[N, 4]` or values `[N, 1]` for one-hot planes `[N, exponents, 4, 4]`.
 
         Hidden layers compute in the type of `one_hot`.
         """

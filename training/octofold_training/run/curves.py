@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _POINTS = 400
 _SMOOTHED_OVER = 0.04
-"""The smooth curve averages over this share of the reports on each side. Farther reports weigh less."""
+"""Share of the reports, on each side, that the smooth curve averages. Farther reports weigh less."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The panels of a picture: a title for each field of the reports, and the scale of the first panel."""
+    """The panels of a picture: titles, keyed by field of the reports, and the scale of the first panel."""
 
     titles: dict[str, str]
     scale: str = "linear"
@@ -37,9 +37,7 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
     """
     if not history:
         return
-    from matplotlib.figure import (
-        Figure,
-    )  # only when a picture is drawn, since this import takes a second
+    from matplotlib.figure import Figure  # takes a second
     from octofold_game.drawing.figures import save, styled
 
     with styled():

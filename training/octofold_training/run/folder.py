@@ -35,7 +35,8 @@ def exclusive_folder(folder: Path, name: Path | None = None) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TrainingError(f"{name or folder}: another process is working in this folder") from None
+            reason = "another process is working in this folder; stop it, or name another folder"
+            raise TrainingError(f"{name or folder}: {reason}") from None
         yield
 
 

@@ -85,7 +85,7 @@ def stages_so_far(
         stage, the current stage takes its place and includes it.
     """
     earlier = list(before)
-    if earlier and _is_same(earlier[-1], {**origin, "options": dict(options)}):
+    if earlier and _continues(earlier[-1], {**origin, "options": dict(options)}):
         earlier.pop()
     positions -= sum(stage["positions"] for stage in earlier)
     hours = round(seconds / 3600 - sum(stage["hours"] for stage in earlier), 2)
@@ -94,14 +94,14 @@ def stages_so_far(
     return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
 
 
-def _is_same(before: Stage, now: Stage) -> bool:
+def _continues(before: Stage, now: Stage) -> bool:
     """Return whether stage `now` continues stage `before`. Options that only one of them has are ignored."""
     shared = (before["options"].keys() & now["options"].keys()) - {*_LENGTHS}
-    return _compared(before, shared) == _compared(now, shared)
+    return _without_lengths(before, shared) == _without_lengths(now, shared)
 
 
-def _compared(stage: Stage, options: Set[str]) -> dict[str, Any]:
-    """Return the fields of a stage without its lengths, and with only the named options."""
+def _without_lengths(stage: Stage, options: Set[str]) -> dict[str, Any]:
+    """Return the fields of a stage without its lengths, and only the named options."""
     fields = {name: value for name, value in stage.items() if name not in _LENGTHS}
     return fields | {"options": {name: stage["options"][name] for name in options}}
 

@@ -18,7 +18,7 @@ _RECENT_REPORTS = 60  # number of reports from which the time left is forecast
 
 
 def notice(text: str) -> None:
-    """Print a line, above the progress bar if there is one. Does nothing if the terminal has closed."""
+    """Print a line to stderr, above a progress bar. Does nothing if the terminal has closed."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

@@ -9,12 +9,12 @@ import torch
 
 
 def random_state(random: np.random.Generator) -> str:
-    """Return everything that `restore_random` needs."""
+    """Return the state of a numpy generator as JSON, for `restore_random`."""
     return json.dumps(random.bit_generator.state)
 
 
 def restore_random(random: np.random.Generator, state: str) -> None:
-    """Set a generator to a state that `random_state` returned.
+    """Set a numpy generator to a state that `random_state` returned.
 
     Raises:
         ValueError: `state` is not a state of this kind of generator.
@@ -32,7 +32,7 @@ def global_generator(device: torch.device) -> torch.Generator:
 
 
 def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
-    """Set the state of a generator, or seed it with `seeds` if the state has the format of another device.
+    """Set the state of a torch generator, or seed it with `seeds` if the state has another device's format.
 
     Generators of CPUs and GPUs have states of different formats.
     """
@@ -43,5 +43,5 @@ def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: i
 
 
 def reseed(generator: torch.Generator, *seeds: int) -> None:
-    """Seed a generator with a combination of all `seeds`, such as the run's seed and number of positions."""
+    """Seed a torch generator with a combination of all `seeds`, such as a run's seed and positions."""
     generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))

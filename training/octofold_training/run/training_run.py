@@ -172,7 +172,9 @@ class TrainingRun(ABC, Generic[Reports]):
             TrainingError: the loss is not a finite number.
         """
         if loss is not None and not math.isfinite(loss):
-            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+            raise TrainingError(
+                f"the loss became {loss} near position {self.positions:,}; reduce learning_rate"
+            )
         self.seconds += seconds
         return {
             "seconds": round(self.seconds, 1),
