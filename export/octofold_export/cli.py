@@ -55,7 +55,7 @@ all fields of a description.
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. If one names a file, ask for the flag of its kind of file."""
+        """Refuse words that are not options. If a word names a file, ask for the flag of its kind of file."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
@@ -68,10 +68,10 @@ class _Parser(Parser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    The code is 0 for success, 1 for a failure, 3 if games did not show that the version is strong enough, and
-    130 after Ctrl-C. Wrong usage raises `SystemExit` with code 2, SIGHUP with 129 and SIGTERM with 143.
-    Standard output contains only the folder of the version. Output of the user's code and of libraries goes
-    to standard error.
+    The code is 0 for success, 1 for a failure, 2 for a wrong --player, 3 if games did not show that the
+    version is strong enough, and 130 after Ctrl-C. Wrong flags raise `SystemExit` with code 2, SIGHUP with
+    129 and SIGTERM with 143. Standard output contains only the folder of the version. Output of the user's
+    code and of libraries goes to standard error.
     """
     flags, hints = parse(arguments)
     code, folder = 0, None
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
-    """Read and check the flags. Return the flags, and the fields of a network's description that they give.
+    """Read and check the flags. Return the flags, and their description of the network as hints.
 
     Raises:
         SystemExit: the flags are wrong; the code is 2, after one line on standard error.
@@ -125,11 +125,13 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
             parser.fail(f"{flag_of(name)} needs {flag_of(needed)}")
     if flags.record_strength is not None:
         unused = (*_EXPORT_FLAGS, *_NEW_VERSION_FLAGS)
-        _refuse(parser, flags, unused, "applies only to an export; --record-strength exports nothing")
+        _refuse_flags(parser, flags, unused, "applies only to an export; --record-strength exports nothing")
     if flags.extend:
-        _refuse(parser, flags, _NEW_VERSION_FLAGS, "applies only to a new version; --extend publishes none")
+        _refuse_flags(
+            parser, flags, _NEW_VERSION_FLAGS, "applies only to a new version; --extend publishes none"
+        )
     if flags.player is not None:
-        _refuse(parser, flags, _NETWORK_FLAGS, "applies only to networks, not to --player")
+        _refuse_flags(parser, flags, _NETWORK_FLAGS, "applies only to networks, not to --player")
     if flags.symmetries == AUTO and (flags.checkpoint is not None or flags.ntuple is not None):
         parser.fail("--symmetries auto does not apply to --checkpoint and --ntuple; their default is 8")
     fields = {path: getattr(flags, name) for name, path in DESCRIPTION.items()}
@@ -144,8 +146,8 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         parser.fail(str(error))
 
 
-def _refuse(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> None:
-    """Refuse the flags in `names`, because the selected task would ignore them."""
+def _refuse_flags(parser: Parser, flags: Flags, names: Sequence[str], reason: str) -> None:
+    """Exit if a flag in `names` is set, because the selected task would ignore the flag."""
     for name in names:
         if getattr(flags, name) not in (None, False):
             parser.fail(f"{flag_of(name)} {reason}")
@@ -178,11 +180,10 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
         return from_checkpoint(flags.checkpoint)
     if flags.ntuple is not None:
-        from octofold_export.sources import ntuple
+        from octofold_export.sources.ntuple import from_ntuple
 
-        if flags.max_megabytes is not None:
-            return ntuple.from_ntuple_compact(flags.ntuple, int(flags.max_megabytes * 1e6))
-        return ntuple.from_ntuple(flags.ntuple)
+        megabytes = flags.max_megabytes
+        return from_ntuple(flags.ntuple, None if megabytes is None else int(megabytes * 1e6))
     from octofold_export.checks.description_choice import choose_description
     from octofold_export.publishing.published_card import published_description
 
@@ -213,7 +214,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
 
 def _with_hints_of_file(flags: Flags, hints: Hints, file: Path | None) -> Hints:
-    """Return `hints`, and the hints in the file of --description or else in the TOML file beside `file`."""
+    """Return `hints`, completed by the file of --description or, without it, the TOML file beside `file`."""
     if flags.description is not None:
         return merged(hints, read_hints(flags.description))
     if file is None or not file.name:

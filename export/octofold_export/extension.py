@@ -34,13 +34,14 @@ from octofold_export.sources.source import Source
 
 
 def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
-    """Add missing `flags.precisions` to a version, measure its other graphs again, and return its folder.
+    """Add the missing --precisions to a published version, and measure its published graphs again.
 
-    Changes that other programs make to the card meanwhile are kept. An error leaves the version unchanged.
+    `load` returns the version's network. The result is the version's folder. Changes that other programs make
+    to the card meanwhile are kept. An error leaves the version unchanged.
 
     Raises:
-        ExportError: the version is missing or was made from another checkpoint, or another program has
-            changed its graphs meanwhile.
+        ExportError: the version is missing, damaged or made from another checkpoint, a precision is not
+            possible, or another program has changed the version's graphs meanwhile.
         GateError: a graph of the version fails a check.
     """
     assert flags.version is not None
@@ -49,14 +50,15 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(
-            f"{folder}: made from another checkpoint: expected SHA-256 {card.checkpoint_sha256}, "
+            f"{folder}: made from another checkpoint, with SHA-256 {card.checkpoint_sha256}; "
             f"got {source.checkpoint_sha256}"
         )
     wanted = wanted_precisions(source, flags) if flags.precisions else frozenset()
     rule = card.decision_rule or source.rule
     player = _load_published_graph(folder, card, "fp32", source)
     flags = dataclasses.replace(flags, views_output=player.with_views)
-    plan = ExportPlan(source, flags, rule, card.symmetries, _spread_of(card))
+    spread = None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
+    plan = ExportPlan(source, flags, rule, card.symmetries, spread)
     boards = recorded_boards(
         player, flags.boards, source.description.largest_exponent, report, is_large=source.is_large
     )
@@ -99,11 +101,6 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     return folder
 
 
-def _spread_of(card: Card) -> Spread | None:
-    """Return the spread in the card of a version; None if the version has the usual spread."""
-    return None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
-
-
 def _load_published_graph(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
     """Return a graph of the version after checking that the graph's files match the card."""
     listed = card.precisions[precision]
@@ -123,11 +120,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
-    """Check that the version still has the graphs of the card `before`, and none of the new precisions.
-
-    Raises:
-        ExportError: another program has changed the graphs.
-    """
+    """Raise `ExportError` if another program has changed the graphs of `before` or added one of `made`."""
     measured = {precision: graph.sha256 for precision, graph in before.precisions.items()}
     for precision in (*measured, *made.graphs):
         graph = current.precisions.get(precision)

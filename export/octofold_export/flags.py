@@ -29,7 +29,7 @@ DESCRIPTION = {
     **{"input": "reads.kind", "no_empty_plane": "reads.empty_plane", "answer": "answers.kind"},
     "largest_exponent": "largest_exponent",
 }
-"""Options that describe a network, each with the path of the field that it sets in the description."""
+"""Fields of a network's description, keyed by option. A field is a path, such as `reads.kind`."""
 
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
@@ -155,7 +155,8 @@ class Flags:
     )
     largest_exponent: int | None = option(
         None,
-        "largest exponent that the network accepts (default: the exponent of the last one-hot plane, or 17)",
+        "largest exponent that the network reads (default: the exponent of the last one-hot plane; for "
+        "numbers, the largest up to 17 that the network accepts)",
         metavar="E",
     )
     answer: AnswerKind | None = option(None, "meaning of the output")
@@ -186,7 +187,8 @@ class Flags:
     )
     rule: Rule | None = option(
         None,
-        "decision rule over the views (default: vote if the network is a policy, mean if it gives values)",
+        "decision rule over the views (default: games choose it with --symmetries auto; otherwise vote for "
+        "a policy, and mean for a network that gives values)",
     )
     symmetries: Literal["auto", 8, 4, 2, 1] | None = option(
         None,

@@ -45,9 +45,9 @@ from octofold_export.checks.sample_boards import (
     RecordedBoards,
     Report,
     boards_by_stage,
+    boards_from_games,
     calibration_views,
     read_boards,
-    record_boards,
     recorded_boards,
     silent,
 )
@@ -57,12 +57,7 @@ from octofold_export.flags import Flags
 from octofold_export.graph.early_exit import moves_graph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import GraphEvaluator, Head, Spread, head
-from octofold_export.publishing.repository import (
-    VersionExistsError,
-    check_publishable,
-    next_version,
-    publish,
-)
+from octofold_export.publishing.repository import VersionExistsError, check_publishable, next_version, publish
 from octofold_export.publishing.strength_gate import play_against_newest
 from octofold_export.publishing.version_files import Agreement, triton_config, version_files, with_comparison
 from octofold_export.sources.source import Source
@@ -81,7 +76,7 @@ class ExportPlan:
     rule: Rule
     symmetries: int
     spread: Spread | None = None
-    """The measured spread of the network's scores; None for the usual spread of our own networks."""
+    """The measured spread of the network's scores; None for the usual spread of policies or of points."""
     alternatives: Alternatives | None = None
     """The scores of the other settings in the games that chose the views; None if no games were played."""
 
@@ -99,7 +94,11 @@ class ExportPlan:
     def moves_graph(
         self, evaluator: GraphEvaluator, full: onnx.ModelProto, boards: NDArray[np.uint8]
     ) -> onnx.ModelProto | None:
-        """Return the graph for moves alone; None if it saves little, or plays other moves than `full`."""
+        """Return the graph for moves alone.
+
+        The result is None if the network has tensors beside the graph, or if the graph would save little or
+        plays other moves than `full` on `boards` `[N, 16]`.
+        """
         if self.source.tensors:
             return None
         moves_only = moves_graph(self._head(evaluator), self.rule, self.symmetries, full)
@@ -112,8 +111,8 @@ class ExportPlan:
 def make_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
     """Choose the settings of an export.
 
-    For a network that Octofold did not train, games choose the views and the rule, unless flags set the
-    views.
+    For a network that Octofold did not train, games choose the views, and the rule unless --rule sets it. If
+    --symmetries sets the number of views, no games are played.
     """
     if source.evidence is not None:
         return _foreign_plan(source, flags, report)
@@ -122,45 +121,42 @@ def make_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
 
 
 def _foreign_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Choose the settings for a network that Octofold did not train.
-
-    The spread of its scores is measured. Games choose the views unless flags set them.
-    """
     description, boards = source.description, _spread_boards(source, flags)
     spread = measured_spread(description, source.evaluate, boards)
     plan = ExportPlan(source, flags, flags.rule or source.rule, 1, spread)
     if isinstance(flags.symmetries, int):
         return dataclasses.replace(plan, symmetries=flags.symmetries)
     rules: tuple[Rule, ...] = ("vote", "mean") if flags.rule is None else (flags.rule,)
-    ways = [
+    settings = [
         ViewSetting(views, rule) for views in sorted(VIEWS) for rule in (rules if views > 1 else (plan.rule,))
     ]
 
-    def player(way: ViewSetting) -> FoldedGraph:
-        trial = dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule)
+    def player(setting: ViewSetting) -> FoldedGraph:
+        trial = dataclasses.replace(plan, symmetries=setting.symmetries, rule=setting.rule)
         return FoldedGraph(trial.graph(source.fp32), source.tensors)
 
     report(
-        "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; "
+        f"playing games with 1, 2, 4 and 8 views of each board, by {' and by '.join(rules)}; "
         "--symmetries sets the number of views without games"
     )
-    way, alternatives = choose_views({way: player(way) for way in ways}, description.largest_exponent, report)
-    return dataclasses.replace(plan, symmetries=way.symmetries, rule=way.rule, alternatives=alternatives)
+    players = {setting: player(setting) for setting in settings}
+    best, alternatives = choose_views(players, description.largest_exponent, report)
+    return dataclasses.replace(plan, symmetries=best.symmetries, rule=best.rule, alternatives=alternatives)
 
 
 def _our_spread(source: Source, flags: Flags) -> Spread | None:
-    """Return the measured spread of one of our networks that gives action values; None for the others."""
+    """Measure the spread of a network's action values; return None if the network gives something else."""
     if source.description.answers.kind != "action_values":
         return None
     return measured_spread(source.description, source.evaluate, _spread_boards(source, flags))
 
 
 def _spread_boards(source: Source, flags: Flags) -> NDArray[np.uint8]:
-    """Return boards to measure the spread on, from the file of --boards or from games of a simple search."""
+    """Return boards `[M, 16]` to measure the spread on: from --boards, or from games of a simple search."""
     largest = source.description.largest_exponent
     if flags.boards is not None:
         return read_boards(flags.boards, largest)[:_SPREAD_BOARDS]
-    return record_boards(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, SEED, silent)
+    return boards_from_games(HeuristicExpectimaxPlayer(depth=1), _SPREAD_BOARDS, largest, SEED, silent)
 
 
 @dataclass
@@ -178,10 +174,10 @@ class NewGraphs:
 
 
 def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
-    """Publish a version and return its folder; `report` receives the result of each step.
+    """Publish the network that `load` returns as a version; return the version's folder.
 
-    A reduced precision that fails its check is left out, and the card gives the reason. An error leaves no
-    files behind.
+    `report` receives the result of each step. A reduced precision that fails its check is left out, and the
+    card gives the reason. An error leaves no files behind.
 
     Raises:
         ExportError: an input is wrong.
@@ -219,20 +215,15 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
 
 
 def _publish(plan: ExportPlan, card: Card, made: NewGraphs, report: Report) -> Path:
-    """Publish the graphs as a version; return its folder.
+    """Publish the graphs as a version, after the games of --no-worse-than; return the version's folder.
 
-    If another export has meanwhile taken the number that was chosen by default, use the next number.
+    If another export takes the default number of the version meanwhile, use the next number.
     """
     source, flags = plan.source, plan.flags
     must_play, shown = flags.no_worse_than is not None, None
     while True:
         files = version_files(
-            card,
-            made.graphs,
-            made.moves,
-            made.agreement,
-            source.tensors,
-            source.locate_tables,
+            card, made.graphs, made.moves, made.agreement, source.tensors, source.locate_tables
         )
         if must_play:
             shown = play_against_newest(flags, card.version, files, report)
@@ -251,7 +242,6 @@ def _new_card(plan: ExportPlan) -> Card:
     """Make the card of a version without its files and measurements, which are added later."""
     source, flags, spread = plan.source, plan.flags, plan.spread
     answers = source.description.answers
-    of_values = not answers.kind.startswith("policy")
     unit = None if answers.value is None else "points" if answers.scale else "the network's own"
     return Card(
         format=CARD_FORMAT,
@@ -263,7 +253,7 @@ def _new_card(plan: ExportPlan) -> Card:
         checkpoint_sha256=source.checkpoint_sha256,
         decision_rule=plan.rule,
         symmetries=plan.symmetries,
-        temperature=spread.temperature if spread and of_values else None,
+        temperature=spread.temperature if spread and not answers.is_policy else None,
         tie=spread.tie if spread else None,
         value_unit=unit,
         alternatives=plan.alternatives,
@@ -309,10 +299,9 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
     if flags.precisions is None:
         by_default = source.int8 is not None and not left_out_by_default(source, flags)
         return frozenset({"fp32", "int8"} if by_default else {"fp32"})
-    if "int8" in flags.precisions and source.int8 is None:
-        raise ExportError("this network cannot be exported as int8")
-    if "fp16" in flags.precisions and source.fp16 is None:
-        raise ExportError("this network cannot be exported as fp16")
+    for precision, make in (("int8", source.int8), ("fp16", source.fp16)):
+        if precision in flags.precisions and make is None:
+            raise ExportError(f"this network has no {precision} form; remove {precision} from --precisions")
     return flags.precisions
 
 
@@ -320,7 +309,7 @@ def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
     """Return the precisions that are exported only on request, with the reasons."""
     if flags.precisions is not None or source.int8 is None or not source.is_large:
         return {}
-    reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests it"
+    reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests int8"
     return {"int8": reason}
 
 
@@ -381,7 +370,7 @@ def agreement_with(
     """Return how often a reduced precision plays the same move as float32.
 
     Raises:
-        GateError: the share is too low, or an answer is not finite.
+        GateError: the share is below the minimum, or an answer is not finite.
     """
     kinds = boards_by_stage(boards.measured, plan.source.description.largest_exponent, SEED)
     by_vote = plan.rule == "vote" and plan.symmetries > 1
@@ -393,8 +382,8 @@ def _reduced_evaluator(
 ) -> GraphEvaluator:
     """Make the evaluator of a reduced precision; `boards` are the calibration boards of int8.
 
-    If there are several int8 forms, the result is the form whose probabilities on the calibration boards are
-    closest to float32. Moves would be a noisier measure than probabilities, because only few moves change.
+    Of several int8 forms, the result is the one with the probabilities closest to float32 on these boards.
+    Moves would be a noisier measure than probabilities, because only few moves change.
     """
     source = plan.source
     if precision == "fp16":

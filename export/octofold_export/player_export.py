@@ -34,7 +34,7 @@ from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.sample_boards import Report, record_boards
+from octofold_export.checks.sample_boards import Report, boards_from_games
 from octofold_export.errors import ExportError, GateError, WrongUsage
 from octofold_export.publishing.published_card import file_digest
 from octofold_export.publishing.readme import render_readme
@@ -53,9 +53,10 @@ _SEED = 1
 
 
 def export_player(spec: str, name: str, models: Path, version: int | None, report: Report) -> Path:
-    """Publish the player of a spec and return the version's folder; an error leaves no files behind.
+    """Publish the player `spec`, such as `expectimax:depth=4`, and return the version's folder.
 
-    The version gets hard links to the player's large files, or copies if they are on another file system.
+    An error leaves no files behind. The version gets hard links to the player's files on disk, or copies if
+    they are on another file system.
 
     Raises:
         WrongUsage: the spec names no player, or has wrong options.
@@ -129,12 +130,12 @@ def _sources(player: Any) -> dict[str, ContentOrPath]:
     """Return the files of a player by name, as paths or as contents."""
     sources: Mapping[str, FileSource] = player.served_files() if hasattr(player, "served_files") else {}
     return {
-        name: _npy(source) if isinstance(source, np.ndarray) else source for name, source in sources.items()
+        name: _npy_bytes(source) if isinstance(source, np.ndarray) else source
+        for name, source in sources.items()
     }
 
 
-def _npy(array: NDArray[Any]) -> memoryview:
-    """Return an array as the bytes of an .npy file."""
+def _npy_bytes(array: NDArray[Any]) -> memoryview:
     content = io.BytesIO()
     npy.write_array(content, array, version=(1, 0), allow_pickle=False)
     return content.getbuffer()
@@ -151,13 +152,9 @@ def _contents(sources: Mapping[str, ContentOrPath]) -> dict[str, NDArray[np.uint
 
 
 def _check_moves(made: MadePlayer, search: Search, report: Report) -> int:
-    """Check that a server's `search` makes the player's moves; return the number of compared boards.
-
-    Raises:
-        GateError: a move differs.
-    """
+    """Return the number of compared boards; raise `GateError` if a server's `search` makes another move."""
     sensible = HeuristicExpectimaxPlayer(depth=1)
-    boards = record_boards(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
+    boards = boards_from_games(sensible, _CHECKED_BOARDS, search.largest_exponent, _SEED, report)
     started, checked = time.monotonic(), 0
     while checked < len(boards) and time.monotonic() - started < _SECONDS_TO_CHECK:
         some = boards[checked : checked + _BOARDS_AT_ONCE]

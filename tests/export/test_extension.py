@@ -155,5 +155,5 @@ def test_a_version_with_a_changed_file_cannot_be_extended(
     (models / "small/1" / file).write_bytes(b"another graph")
     before = digests(models / "small/1")
     assert run(checkpoint, models, boards_file, *EXTEND) == 1
-    assert f"{file}: not the file that the card describes" in capsys.readouterr().err
+    assert f"{file}: the SHA-256 differs from the one in the card" in capsys.readouterr().err
     assert digests(models / "small/1") == before

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_export import player_export
-from octofold_export.checks.sample_boards import Report, record_boards
+from octofold_export.checks.sample_boards import Report, boards_from_games
 from octofold_export.cli import main
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player
@@ -73,11 +73,11 @@ def _same_games() -> Iterator[None]:
 
     def play_once(player: Player, count: int, largest: int, seed: int, report: Report) -> NDArray[np.uint8]:
         if (count, largest, seed) not in played:
-            played[count, largest, seed] = record_boards(player, count, largest, seed, report)
+            played[count, largest, seed] = boards_from_games(player, count, largest, seed, report)
         return played[count, largest, seed]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(player_export, "record_boards", play_once)
+        patch.setattr(player_export, "boards_from_games", play_once)
         yield
 
 

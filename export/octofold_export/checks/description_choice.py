@@ -108,6 +108,7 @@ class _Outcome:
     """Players that the games did not exclude; the most usual candidate is first."""
     excluded: Sequence[_Player]
     is_cut_short: bool
+    """Whether the candidates with the lowest scores played fewer games, because too few moves were left."""
 
     @property
     def has_learned(self) -> bool:
@@ -128,8 +129,8 @@ class _Outcome:
     def allowed(self) -> list[Candidate]:
         """The candidates that the user's flags allow and the games do not refute.
 
-        If the flags allow no remaining candidate, the allowed candidates are the excluded ones that the flags
-        allow and that are similar to a remaining one.
+        If the flags allow no remaining candidate, the result is the excluded candidates that the flags allow
+        and that are similar to a remaining candidate.
         """
         remaining = [player.candidate for player in self.remaining if player.candidate is not None]
         excluded = (player.candidate for player in self.excluded if player.candidate is not None)
@@ -208,22 +209,18 @@ def summary(evidence: Evidence) -> str:
     cut_short = ", which were cut short" if evidence.is_cut_short else ""
     doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []
     doubts += [f"warning: {evidence.warning}"] if evidence.warning else []
-    return "; ".join(
-        [
-            f"the network scores {evidence.score:,} points ({', '.join(others)}) in games of at most "
-            f"{LONGEST_GAME} moves{cut_short}",
-            *doubts,
-        ]
+    scores = (
+        f"the network scores {evidence.score:,} points ({', '.join(others)}) in games of at most "
+        f"{LONGEST_GAME} moves{cut_short}"
     )
+    return "; ".join([scores, *doubts])
 
 
 def _problem(outcome: _Outcome, allowed: Sequence[Candidate]) -> str | None:
     """Return what is wrong with the user's description; None if the games do not refute it."""
     if not outcome.has_learned or outcome.allowed:
         return None
-    best_allowed = max(
-        (outcome.player(candidate) for candidate in allowed), key=lambda player: player.average
-    )
+    best_allowed = max(map(outcome.player, allowed), key=lambda player: player.average)
     if outcome.remaining[0].average < _REFUTING_RATIO * best_allowed.average:
         return None
     names = [
@@ -286,7 +283,7 @@ def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _O
 
 
 def _is_decided(playing: Sequence[_Player]) -> bool:
-    """Return whether one candidate is left, or only similar ones, exactly one of which the flags allow."""
+    """Return whether one candidate is left, or only similar ones and the flags allow exactly one of them."""
     candidates = [player.candidate for player in playing if player.candidate is not None]
     allowed = sum(candidate.is_allowed for candidate in candidates)
     all_alike = all(candidates[0].is_similar(candidate) for candidate in candidates)

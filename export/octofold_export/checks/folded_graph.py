@@ -50,7 +50,7 @@ class Mover(Protocol):
     """An object that chooses moves, such as a graph."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Return a legal move `[N]` for each of the boards `[N, 16]`."""
+        """Return a legal move for each board: moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
 
 
 class FoldedGraph:

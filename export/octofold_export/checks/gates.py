@@ -48,7 +48,7 @@ def parity_boards(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[n
 
 
 def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Return whether the graph for moves alone plays like the full graph on the first of `boards` `[N, 16]`.
+    """Return whether the graph for moves alone plays like the full graph on up to 512 of `boards`.
 
     Up to 1 move in 256 may differ, because rounding errors change a few moves. A wrong graph changes more.
     """
@@ -65,7 +65,7 @@ def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDAr
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:
-    """Check that the graph answers like the trained network, for single boards and in one batch.
+    """Raise `GateError` unless the graph answers like the trained network, for single boards and in a batch.
 
     Legal moves must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
     decide them.
@@ -83,7 +83,7 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
 
 
 def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
-    """Check that turning or mirroring a board turns or mirrors the answer in the same way.
+    """Raise `GateError` unless turning or mirroring a board turns or mirrors the answer in the same way.
 
     `symmetries` is the number of views of the graph; every view is checked. `reference` shows on which boards
     rounding errors decide moves and votes.
@@ -126,7 +126,7 @@ def check_agreement(
     different, rows = np.unique(np.concatenate(groups), axis=0, return_inverse=True)
     answers = graph.answer(different)
     same: NDArray[np.bool_] = np.equal(answers.move, exact.next_moves(different))
-    endless: NDArray[np.bool_] = np.logical_not(np.isfinite(answers.probabilities).all(axis=1))
+    not_finite: NDArray[np.bool_] = np.logical_not(np.isfinite(answers.probabilities).all(axis=1))
     places = np.split(rows.reshape(-1), np.cumsum([len(part) for part in groups])[:-1])
     agreement = float(np.mean(same[places[0]]))
     if agreement < LOWEST_AGREEMENT:
@@ -137,7 +137,7 @@ def check_agreement(
         )
     found = {}
     for (stage, part), at in zip(stages.items(), places[1:], strict=True):
-        wrong = endless[at]
+        wrong = not_finite[at]
         if wrong.any():
             raise GateError(
                 f"answers are not finite on {wrong.sum()} of {len(part)} boards ({stage}), first on "
@@ -148,7 +148,7 @@ def check_agreement(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """Check that on each board, the graph plays a move whose value is at most `TIE` below the best value.
+    """Raise `GateError` if the graph plays a move whose value is more than `TIE` points below the best value.
 
     `action_values` `[N, 4]` are the values of the moves according to the trained network.
     """

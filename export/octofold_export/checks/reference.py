@@ -1,7 +1,7 @@
 """Computes the expected answers of a folded graph with the trained network itself, view by view.
 
-The computation shares no code with the graph. The network runs unchanged, numpy encodes its input and makes
-the views, and the game's rules give legal moves and afterstates.
+The computation uses no node of the graph. The network runs unchanged, numpy encodes its input and makes the
+views, and the game's rules give legal moves and afterstates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from octofold_export.checks.folded_graph import Outputs
 from octofold_export.description.description import Description, encode
 from octofold_export.description.network import Network, NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import POINTS, PROBABILITIES, SMALLEST_PROBABILITY, TIE_OF_BEST, Spread
+from octofold_export.graph.heads import SMALLEST_PROBABILITY, TIE_OF_BEST, Spread, usual_spread
 
 _TIE_OF_SPREAD = 2.0**-16
 """The part of `Spread.tie` that depends on the deviation between moves, as a share of this deviation."""
@@ -50,11 +50,6 @@ class PlainHead:
     spread: Spread
     """The typical difference between the scores of the moves of a board."""
 
-    @property
-    def is_policy(self) -> bool:
-        """Whether the network answers with logits or probabilities, and not with values."""
-        return self.description.answers.kind.startswith("policy")
-
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """Return the scores `[N, 4]` of the moves of boards `[N, 16]`, computed on one view.
 
@@ -81,14 +76,14 @@ class PlainHead:
 
         The scores of illegal moves must be `-inf`.
         """
-        mean: Numbers = (softmax(scores) if self.is_policy else scores).mean(axis=0)
-        return mean if self.is_policy else softmax(mean / self.spread.temperature), mean
+        is_policy = self.description.answers.is_policy
+        mean: Numbers = (softmax(scores) if is_policy else scores).mean(axis=0)
+        return mean if is_policy else softmax(mean / self.spread.temperature), mean
 
 
 def plain_head(description: Description, evaluate: Evaluate, spread: Spread | None = None) -> PlainHead:
     """Return the head for `description`; with `spread` None, the head has the usual spread."""
-    is_policy = description.answers.kind.startswith("policy")
-    return PlainHead(description, evaluate, spread or (PROBABILITIES if is_policy else POINTS))
+    return PlainHead(description, evaluate, spread or usual_spread(description))
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ def reference_answers(
     if rule == "vote":
         merged = np.where(votes == votes.max(axis=1, keepdims=True), merged, -np.inf)
     # Leads in probability have no unit. Leads in values are divided by the temperature.
-    unit = 1.0 if head.is_policy else head.spread.temperature
+    unit = 1.0 if head.description.answers.is_policy else head.spread.temperature
     vote_margins = np.where(over, np.inf, _margin(relative, legal).min(axis=0))
     margins = np.where(over, np.inf, _margin(merged, legal) / unit)
     if rule == "vote":
@@ -188,7 +183,7 @@ def network_evaluation(network: Network, description: Description, output: str |
 
 
 def softmax(scores: Numbers) -> Numbers:
-    """Return the softmax over the last axis; if all inputs are `-inf`, it is 0."""
+    """Return the softmax over the last axis; it is 0 where all scores are `-inf`."""
     largest = scores.max(axis=-1, keepdims=True)
     odds = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = odds.sum(axis=-1, keepdims=True)
@@ -199,7 +194,7 @@ def softmax(scores: Numbers) -> Numbers:
 def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
     """Return the lead `[...]` of the best legal move over the second-best one, for scores `[..., 4]`.
 
-    It is infinite if only one move is legal.
+    The lead is infinite if only one move is legal, and NaN if none is.
     """
     ranked = np.sort(np.where(legal, scores, -np.inf), axis=-1)
     with np.errstate(invalid="ignore"):
@@ -211,13 +206,15 @@ def measured_spread(description: Description, evaluate: Evaluate, boards: NDArra
     """Return the spread of a network's scores, measured on `boards` `[M, 16]` with one view.
 
     For values, the temperature is the median over the boards of the standard deviation between legal moves.
-    The tie is a small share of this deviation, plus a few rounding errors of the network's numbers.
+    The tie is a small share of this deviation, plus a few rounding errors of the network's numbers. A network
+    that rates all moves alike has the usual spread.
     """
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]
     head = plain_head(description, evaluate)
     scores = head.scores(boards, 0)
-    merged = softmax(np.where(legal, scores, -np.inf)) if head.is_policy else scores
+    is_policy = description.answers.is_policy
+    merged = softmax(np.where(legal, scores, -np.inf)) if is_policy else scores
     merged = np.where(legal & np.isfinite(merged), merged, np.nan)
     deviation = np.nanstd(merged, axis=1)
     apart: Numbers = deviation[deviation > 0]
@@ -226,5 +223,5 @@ def measured_spread(description: Description, evaluate: Evaluate, boards: NDArra
     spread = float(np.median(apart))
     size = float(np.median(np.nanmax(np.abs(merged), axis=1)))
     tie = spread * _TIE_OF_SPREAD + size * _TIE_OF_SIZE
-    temperature = 1.0 if head.is_policy else float(f"{spread:.{_DIGITS}g}")
+    temperature = 1.0 if is_policy else float(f"{spread:.{_DIGITS}g}")
     return Spread(temperature, float(f"{tie:.{_DIGITS}g}"))

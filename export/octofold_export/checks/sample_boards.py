@@ -63,14 +63,14 @@ def recorded_boards(
 ) -> RecordedBoards:
     """Return calibration boards and boards to measure on, from `file` or from games of `player`.
 
-    `is_large` says whether the network is large.
+    For a large network, the games provide a fifth of the boards.
     """
     if file is not None:
         boards = read_boards(file, largest_exponent)
     else:
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if is_large else 1)
         report(f"playing games until they contain {count:,} different boards")
-        boards = record_boards(player, count, largest_exponent, SEED, report)
+        boards = boards_from_games(player, count, largest_exponent, SEED, report)
     return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
@@ -78,12 +78,8 @@ def silent(_line: str) -> None:
     """Discard a progress message: a `Report` that prints nothing."""
 
 
-def record_boards(
-    player: Player,
-    count: int,
-    largest_exponent: int,
-    seed: int,
-    report: Report,
+def boards_from_games(
+    player: Player, count: int, largest_exponent: int, seed: int, report: Report
 ) -> NDArray[np.uint8]:
     """Return different boards `[count, 16]` from complete games of `player`.
 
@@ -157,9 +153,9 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
 def calibration_views(
     description: Description, boards: NDArray[np.uint8], symmetries: int
 ) -> NDArray[np.uint8]:
-    """Return the positions `[M, 16]` by which int8 is calibrated: a random view of each calibration board.
+    """Return the positions `[M, 16]` by which int8 is calibrated: a random view of each of `boards`.
 
-    For an afterstate network, the positions are random views of afterstates.
+    For a network that rates afterstates, the positions are random views of the boards' afterstates.
     """
     random = np.random.default_rng(1)
     evaluated = boards

@@ -44,9 +44,7 @@ class ViewSetting:
     rule: Rule
 
     def __str__(self) -> str:
-        if self.symmetries == 1:
-            return "1 view"
-        return f"{self.symmetries} views by {'vote' if self.rule == 'vote' else 'mean'}"
+        return "1 view" if self.symmetries == 1 else f"{self.symmetries} views by {self.rule}"
 
 
 def choose_views(
@@ -86,7 +84,7 @@ def choose_views(
                 )
                 return ViewSetting(1, "vote"), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")
-            return _chosen(reached, reached, report, moves)
+            return _choose(reached, reached, report, moves)
         scores |= {
             setting: np.concatenate([scores.get(setting, np.empty(0)), reached[setting]]) for setting in left
         }
@@ -97,7 +95,7 @@ def choose_views(
                 del left[setting]
         if len(left) == 1 or clock() > end:
             break
-    return _chosen(scores, left, report)
+    return _choose(scores, left, report)
 
 
 def play_match(
@@ -162,7 +160,7 @@ def _best(scores: Mapping[ViewSetting, Scores], games: int) -> ViewSetting:
     return min(full, key=lambda setting: (-full[setting], setting))
 
 
-def _chosen(
+def _choose(
     scores: Mapping[ViewSetting, Scores],
     left: Iterable[ViewSetting],
     report: Report,
@@ -184,10 +182,10 @@ def _chosen(
     )
     for setting, each in sorted(scores.items()):
         marked = " (chosen)" if setting == chosen else ""
-        report(f"  {setting}: {_named(each)} in {len(each)} games{marked}")
+        report(f"  {setting}: {_average_text(each)} in {len(each)} games{marked}")
     return chosen, Alternatives(
         rows=tuple(
-            _row(setting, each, scores[chosen])
+            _alternative(setting, each, scores[chosen])
             for setting, each in sorted(scores.items())
             if setting != chosen
         ),
@@ -196,7 +194,7 @@ def _chosen(
     )
 
 
-def _row(setting: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
+def _alternative(setting: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
     difference = scores - chosen[: len(scores)]
     return Alternative(
         symmetries=setting.symmetries,
@@ -210,7 +208,7 @@ def _row(setting: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:
     )
 
 
-def _named(scores: Scores) -> str:
+def _average_text(scores: Scores) -> str:
     interval = _interval(scores)
     around = "" if interval is None else f" (95% interval {interval[0]:,.0f} to {interval[1]:,.0f})"
     return f"average score {scores.mean():,.0f}{around}"

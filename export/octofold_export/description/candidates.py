@@ -55,11 +55,11 @@ class Candidate:
     nothing. No flag sets it."""
 
     def is_similar(self, other: Candidate) -> bool:
-        """Return whether both candidates give the network similar numbers.
+        """Return whether this candidate and `other` give the network similar numbers.
 
-        Their divisors differ at most by a factor of 2. Either both read tiles, or both read logarithms or
-        exponents. Games cannot distinguish such candidates: a network may even play better with numbers that
-        it was not trained on.
+        The divisors differ at most by a factor of 2, and either both candidates read tiles, or both read
+        logarithms or exponents. Games cannot distinguish such candidates: a network may even play better with
+        numbers that it was not trained on.
         """
         one, two = self.description, other.description
         factor = one.reads.divide_by / two.reads.divide_by
@@ -75,7 +75,7 @@ class Candidate:
     def name(self, base: Description) -> str:
         """Return the difference from the description `base`, as flags or in words."""
         if self.value_sign != 1:
-            return "small values as good ones" if self.value_sign < 0 else "no value at all"
+            return "small values counted as good" if self.value_sign < 0 else "values ignored"
         return flags_of(self.description, base) or "as described"
 
 
@@ -133,7 +133,7 @@ def find_candidates(hints: Hints, network: Network) -> Candidates:
                 encodings.setdefault(encoding_key(reads), (reads, known is hints))
     candidates: list[Candidate] = []
     for reads, is_allowed in encodings.values():
-        description = _described(hints, network, reads, answers, is_allowed=is_allowed)
+        description = _complete_description(hints, network, reads, answers, is_allowed=is_allowed)
         if description is not None:
             candidates += _output_variants(description, hints, is_allowed=is_allowed)
     return Candidates(candidates, question)
@@ -153,10 +153,13 @@ def _depends_on_the_batch(network: Network, inputs: NDArray[Any], rows: Mapping[
     return False
 
 
-def _described(
+def _complete_description(
     hints: Hints, network: Network, reads: Reads, answers: Answers, *, is_allowed: bool
 ) -> Description | None:
-    """Return the full description for an encoding. If it is wrong, return None, or raise if `is_allowed`."""
+    """Complete the description for the encoding `reads`.
+
+    If the result would contradict itself or the network, raise an error if `is_allowed`, else return None.
+    """
     given = hints.largest_exponent
     try:
         largest = largest_accepted_exponent(reads, network) if given is None else given
@@ -166,8 +169,7 @@ def _described(
         problem = ExportError(f"the description contradicts itself: {error}")
     except NetworkError as error:
         problem = ExportError(
-            f"the network refuses boards with largest_exponent {given}; use a smaller --largest-exponent "
-            f"({error})"
+            f"the network refuses the exponent {largest}; use a smaller --largest-exponent ({error})"
         )
     except ExportError as error:
         problem = error
@@ -177,11 +179,11 @@ def _described(
 
 
 def _output_variants(description: Description, hints: Hints, *, is_allowed: bool) -> Iterator[Candidate]:
-    """Yield candidates with the same input: for 24 orders of the actions, or for 3 signs of a value.
+    """Yield candidates with the input of `description`: 24 orders of the actions, or 3 signs of a value.
 
     A board and its transpose are equally good. So two candidates play equally well: one with the cells by
-    rows, and one with the cells by columns and transposed actions. Only the one that fits the user's hints is
-    yielded.
+    rows, and one with the cells by columns and transposed actions. Only the candidate that fits the user's
+    hints is yielded.
     """
     if description.answers.width == 1:
         yield Candidate(description, is_allowed)

@@ -57,11 +57,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     `clamped` reads them as the exponent of the last plane."""
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            ValueError: fields contradict each other.
-        """
+        """Raise `ValueError` if a field is out of range or contradicts another field."""
         one_hot = self.kind == "one_hot"
         if self.layout not in (ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS):
             allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
@@ -112,9 +108,9 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """The output of a network and its meaning. The meaning determines the head of the graph."""
 
     kind: AnswerKind
-    """Meaning of the output. `policy_logits` and `policy_probabilities`: a number for each of the four
+    """Meaning of the output. `policy_logits`, `policy_probabilities`: the logits or probabilities of the four
     actions. `action_values`: the value of each action, including its reward. `afterstate_value`: the expected
-    future score after a move, excluding its reward."""
+    future score after a move, without the reward of the move."""
     output: str | None = None
     """Name of the output; None if the network has only one."""
     actions: tuple[Action, Action, Action, Action] = MOVE_NAMES
@@ -127,17 +123,18 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     head."""
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            ValueError: fields contradict each other.
-        """
+        """Raise `ValueError` if a field is out of range or contradicts another field."""
         if sorted(self.actions) != sorted(MOVE_NAMES):
             raise ValueError(
                 f"actions must contain each of {', '.join(MOVE_NAMES)} once, got {', '.join(self.actions)}"
             )
         if self.scale is not None and not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale must be a number above 0, got {self.scale}")
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether the output has logits or probabilities of the actions, and not values."""
+        return self.kind.startswith("policy")
 
     @property
     def width(self) -> int:
@@ -165,11 +162,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     makes a larger exponent."""
 
     def __post_init__(self) -> None:
-        """Check the fields.
-
-        Raises:
-            ValueError: fields contradict each other.
-        """
+        """Raise `ValueError` if a field is out of range or contradicts another field."""
         clamped = self.reads.above == "clamped"
         planes = LARGEST_EXPONENT if clamped else self.reads.largest_plane or LARGEST_EXPONENT
         largest = min(planes, LARGEST_EXPONENT)

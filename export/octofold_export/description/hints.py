@@ -94,14 +94,10 @@ def hints_from_flags(flags: dict[str, Any]) -> Hints:
 
 
 def merged(first: Hints, second: Hints) -> Hints:
-    """Return two sets of hints merged; a field that both give is taken from `first`."""
-    return Hints(
-        reads=_merge(first.reads, second.reads),
-        answers=_merge(first.answers, second.answers),
-        largest_exponent=second.largest_exponent
-        if first.largest_exponent is None
-        else first.largest_exponent,
-    )
+    """Return the hints of `first`, completed by fields of `second` that `first` does not give."""
+    largest = second.largest_exponent if first.largest_exponent is None else first.largest_exponent
+    reads, answers = _merge(first.reads, second.reads), _merge(first.answers, second.answers)
+    return Hints(reads=reads, answers=answers, largest_exponent=largest)
 
 
 def given_fields(hints: msgspec.Struct) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _DIVISORS: dict[InputKind, tuple[float, ...]] = {
     "tiles": (1, 2048, 65536),
     "log2_plus_1": (1, 16),
 }
-"""Usual divisors of cells, keyed by kind. `log2` gives the numbers of `exponents` and uses its divisors."""
+"""Usual divisors of cells, keyed by kind. `log2` gives the numbers of `exponents`, so it has no entry."""
 EXAMPLE_BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 """Boards `[3, 16]` on which a network runs to find its input and its outputs."""
 
@@ -43,7 +43,7 @@ def accepted_encodings(hints: Hints, network: Network) -> Sequence[Reads]:
     """Return the input encodings that fit the hints and that the network accepts.
 
     Raises:
-        ExportError: the network accepts none of them.
+        ExportError: the network accepts no encoding that fits, or the hints contradict each other.
     """
     accepted, refused = try_encodings(hints, network)
     if accepted:
@@ -138,8 +138,7 @@ def _planes(kind: InputKind, hints: ReadsHints, network: Network) -> Sequence[in
         return [hints.planes]
     if network.shape is None or None in network.shape[1:]:
         return _USUAL_PLANES
-    cells = [size for size in network.shape[1:] if size is not None]
-    size = int(np.prod(cells))
+    size = int(np.prod([size for size in network.shape[1:] if size is not None]))
     return [size // 16] if size % 16 == 0 and size > 16 else []
 
 
@@ -202,15 +201,15 @@ def accepts_longer_input(network: Network, reads: Reads) -> bool:
 
 
 def largest_accepted_exponent(reads: Reads, network: Network) -> int:
-    """Return the largest exponent that the planes can represent or, for numbers, that the network accepts.
+    """Return the largest exponent that has a plane or, for numbers, the largest that the network accepts.
+
+    If larger exponents are clamped to the last plane, the result is `LARGEST_EXPONENT`.
 
     Raises:
         ExportError: the network accepts only small tiles.
     """
-    if reads.largest_plane is not None and reads.above == "clamped":
-        return LARGEST_EXPONENT
     if reads.largest_plane is not None:
-        return min(reads.largest_plane, LARGEST_EXPONENT)
+        return LARGEST_EXPONENT if reads.above == "clamped" else min(reads.largest_plane, LARGEST_EXPONENT)
     for exponent in range(LARGEST_EXPONENT, 2, -1):
         try:
             network.run(encode(reads, np.full((len(EXAMPLE_BOARDS), 16), exponent, np.uint8)))

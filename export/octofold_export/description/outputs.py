@@ -14,13 +14,15 @@ from octofold_export.errors import ExportError, NeedsFlags
 
 
 def answers_of(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[Answers, str]:
-    """Return the meaning of `outputs` `[N, ...]`, and a question for the network's author or an empty text.
+    """Return the meaning of `outputs` `[N, ...]`, and a question for the network's author.
+
+    The question is empty if the meaning is clear.
 
     Raises:
         NeedsFlags: several outputs may be the answer, or `--scale` is missing.
         ExportError: the hints contradict the outputs.
     """
-    name, output = _output(hints, outputs)
+    name, output = _answer_output(hints, outputs)
     width = numbers_per_board(output)
     kind, question = hints.kind, ""
     if width == 1 and output.dtype.kind in "iu":
@@ -50,7 +52,7 @@ def answers_of(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[A
             "the reward of the move is added to the value",
             flags_with_placeholders(["--scale"]),
         )
-    value = None if kind == "afterstate_value" else _value(hints.value, name, outputs)
+    value = None if kind == "afterstate_value" else _value_output(hints.value, name, outputs)
     fields = {
         **given_fields(hints),
         "output": name if len(outputs) > 1 else None,
@@ -66,7 +68,7 @@ def answers_of(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[A
     return answers, question
 
 
-def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
+def _answer_output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
     """Return the name and the numbers of the output that rates moves or positions.
 
     It is the output that the hints name, the only output, or the only output with four numbers for a board.
@@ -90,7 +92,7 @@ def _output(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[str,
     return name, outputs[name]
 
 
-def _value(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> str | None:
+def _value_output(name: str | None, answer: str, outputs: dict[str, NDArray[Any]]) -> str | None:
     """Return the name of the value head's output; None if there is none.
 
     It is the given `name`, or the only output besides `answer` with one number for each board.

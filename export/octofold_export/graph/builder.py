@@ -28,7 +28,7 @@ class GraphBuilder:
     """
 
     def __init__(self, constants: Iterable[onnx.TensorProto] = ()) -> None:
-        """Start with the `constants` of another graph; the names of new constants get a prefix."""
+        """Start with the `constants` of another graph, if any; new constants then get the prefix `own/`."""
         self._nodes: list[onnx.NodeProto] = []
         self._constants = {tensor.name: tensor for tensor in constants}
         self._own = "own/" if self._constants else ""
@@ -179,7 +179,7 @@ class GraphBuilder:
 
 
 def keep_outputs(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-    """Remove the parts of the graph that are not needed to compute `outputs`."""
+    """Remove all parts of the graph that do not contribute to `outputs`."""
     needed, nodes = {output.name for output in outputs}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):

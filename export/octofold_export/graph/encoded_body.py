@@ -26,7 +26,7 @@ EXPONENT_CODES = 256
 
 
 def encode_cells(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
-    """Encode exponents `[M, 16] int32`, with cells in the network's order, as the network's input.
+    """Encode exponents `[M, 16] int32`, in the network's order of cells, as the input `[M, *reads.shape]`.
 
     Exponents above `largest_exponent` count as `largest_exponent`. For every kind of input, one Gather from a
     table of 256 rows encodes the cells.

@@ -76,7 +76,7 @@ class MergedScores(NamedTuple):
     tie: float
     """The difference in merged score up to which two moves count as equal: `Spread.tie`."""
     tie_of_best: float | None
-    """`tie` counts as at most this share of the best merged score; None: it is not limited."""
+    """The maximum of the tie as a share of the best merged score; None for no maximum."""
     views: str | None
     """The probabilities `[N, V, 4]` of each view; None unless requested."""
 
@@ -87,9 +87,9 @@ class Head:
 
     A policy gives logits or probabilities of four actions. Their softmax, averaged over the views, is both
     the merged score and the probability of a move. For other networks, the score of a move is its action
-    value, or its reward plus the value of its afterstate. Its merged score is the mean over the views, and
-    the probabilities are the softmax of the merged scores divided by the temperature. A move that makes a
-    tile above the largest exponent ends the game, so its score is its reward alone.
+    value, or its reward plus the value of its afterstate. The afterstate is worth nothing if it has a tile
+    above the largest exponent, because the game ends there. The merged score is the mean over the views, and
+    the probabilities are the softmax of the merged scores divided by the temperature.
     """
 
     description: Description
@@ -113,8 +113,7 @@ class Head:
 
     def merge_views(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> MergedScores:
         """Merge scores `[N, V, 4]` over the views; the scores of illegal moves must be -1e30."""
-        kind = self.description.answers.kind
-        if kind.startswith("policy"):
+        if self.description.answers.is_policy:
             softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
             mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
             return MergedScores(mean, mean, self.spread.tie, None, softmax if with_views else None)
@@ -126,7 +125,7 @@ class Head:
 
         mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
         views = tempered(scores, 2, "view_probabilities") if with_views else None
-        tie_of_best = TIE_OF_BEST if kind == "action_values" else None
+        tie_of_best = TIE_OF_BEST if self.description.answers.kind == "action_values" else None
         return MergedScores(
             tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views
         )
@@ -156,10 +155,14 @@ class Head:
         return graph.add("Add", [rewards, to_come], "action_values")
 
 
+def usual_spread(description: Description) -> Spread:
+    """Return the spread of a policy, or of values in points."""
+    return PROBABILITIES if description.answers.is_policy else POINTS
+
+
 def head(description: Description, evaluator: GraphEvaluator, spread: Spread | None = None) -> Head:
     """Return the head of the network in `evaluator`; with `spread` None, the head has the usual spread."""
-    is_policy = description.answers.kind.startswith("policy")
-    return Head(description, evaluator, spread or (PROBABILITIES if is_policy else POINTS))
+    return Head(description, evaluator, spread or usual_spread(description))
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 
 
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
-    """Return, for each line, the slid line, the reward, and whether sliding makes a tile above `largest`.
+    """Return, for each of L lines, the slid line `[L, 4]`, the reward, and whether a tile exceeds `largest`.
 
-    The index of a line is a number in base `largest + 1`, whose digits are the cells, lowest first.
+    The index of a line is a number in base `largest + 1`. Its digits are the cells of the line, lowest first.
     """
     powers = (largest + 1) ** np.arange(4)
     boards = np.zeros(((largest + 1) ** 4, 16), np.uint8)

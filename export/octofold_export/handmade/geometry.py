@@ -18,7 +18,7 @@ TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
 """The (row, column) offsets of the kernel, in an order that gives each region a contiguous run of taps."""
 
 Places = NDArray[np.int64]
-"""The places `[side, side]` of the cells of a square, numbered from 0."""
+"""Indices of places: `[side, side]` for the cells of a square, `[V, places]` for the places of V views."""
 
 
 @dataclass(frozen=True, eq=False)

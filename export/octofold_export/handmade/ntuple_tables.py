@@ -26,9 +26,7 @@ class FullTablesEvaluator:
     """A `heads.GraphEvaluator` with all tables in an external file.
 
     `values` `[S * T * 16**L]` are the tables one after another, for S stages and T tuples of L cells.
-    `stages` are the S - 1 exponents that begin the later stages, as in
-        `octofold_players.ntuple.network.NTupleNetwork`.
-
+    `stages` are the S - 1 exponents that begin the later stages, as in `ntuple.network.NTupleNetwork`.
     """
 
     tuples: Sequence[Sequence[int]]
@@ -133,7 +131,7 @@ def _entries(
 
 
 def _view_values(graph: GraphBuilder, found: str, unit: int) -> str:
-    """Return the values `[N * V, 1, 1]` in points of the views for their entries `[N, V, T] float32`.
+    """Return the values `[N * V, 1, 1]` of views in points, from their entries `[N, V, T] float32`.
 
     `unit` is the number of points in a unit of the entries.
     """

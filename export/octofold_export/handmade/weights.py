@@ -48,7 +48,7 @@ class FoldableNetwork:
 
 
 def has_handmade_form(network: nn.Module) -> bool:
-    """Return whether there is a hand-made graph for the class of `network`."""
+    """Return whether the class of `network` has a hand-made graph."""
     return isinstance(network, CNN | PairNetwork)
 
 

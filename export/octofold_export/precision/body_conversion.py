@@ -86,10 +86,7 @@ def with_named_nodes(body: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _quantized(
-    body: onnx.ModelProto,
-    inputs: NDArray[Any],
-    choice: _Choice,
-    excluded: Sequence[str],
+    body: onnx.ModelProto, inputs: NDArray[Any], choice: _Choice, excluded: Sequence[str]
 ) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder, quiet():
         file = Path(folder) / "quantized.onnx"
@@ -112,12 +109,9 @@ def _quantized(
 
 
 def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
-    """Check that all numbers that `body` computes from `inputs` are in the range of float16.
+    """Raise `ExportError` if a number that `body` computes from `inputs` is too large for float16.
 
     Running the float16 graph on a CPU cannot show this, because onnxruntime computes it in float32 there.
-
-    Raises:
-        ExportError: a number is too large; the message names it.
     """
     (given,) = body.graph.input
     open_body = onnx.ModelProto.FromString(body.SerializeToString())
@@ -134,7 +128,7 @@ def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
             largest = np.abs(values[np.isfinite(values)]).max(initial=0)
             if largest > _LARGEST:
                 raise ExportError(
-                    f"tensor {name!r} must be at most {_LARGEST:,.0f} in float16, got {largest:,.0f}"
+                    f"tensor {name!r} must be at most {_LARGEST:,.0f} for float16, got {largest:,.0f}"
                 )
 
 

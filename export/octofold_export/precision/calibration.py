@@ -4,9 +4,9 @@ The layers are calibrated in order, each on the rounded outputs of the previous 
 
 - Channels with very different ranges cannot share one scale well. Since ReLU(a x) = a ReLU(x) for a > 0, each
   channel is divided by the square root of its relative range, and the next layer's weights are multiplied by
-  the same number. The network then computes the same, with channels of more similar ranges (after Nagel et
-  al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019; here, the ranges
-  are measured).
+  the same number. The results stay the same, and the ranges of the channels become more similar (after Nagel
+  et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019; here, the
+  ranges are measured).
 - The largest activation that a scale represents is a high quantile of the activations, not their maximum.
 - Weights are rounded so that a layer's sums change as little as possible on its real inputs (least squares).
   First the weights are fitted to the rounded inputs. Then they are rounded one input at a time, and the error
@@ -185,10 +185,9 @@ def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floa
 
 
 def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
-    """Return the mean products `[taps * inputs, taps * inputs]` of the inputs of all cells.
+    """Return the mean of `left.T @ right` over all cells: `[taps * inputs, taps * inputs]`.
 
     `left` and `right` are `[N, places, inputs]`. Taps that a cell does not have count as zero.
-
     """
     channels = left.shape[2]
     size = channels * max(region.end_tap for region in regions)
@@ -241,15 +240,15 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
-    """Return `network` with the channels between layers padded with zeros to a `multiple`.
+    """Pad the channels between the layers of `network` with zeros, up to multiples of `multiple`.
 
-    Processors multiply and copy padded channels faster. The results stay the same.
+    Processors multiply and copy padded channels faster. The network's outputs stay the same.
     """
     encoding = network.encoding
     inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not padded
     if isinstance(encoding, PatternSums):
         patterns = (
-            replace(pattern, table=_filled(pattern.table, 3, multiple)) for pattern in encoding.patterns
+            replace(pattern, table=_padded(pattern.table, 3, multiple)) for pattern in encoding.patterns
         )
         encoding = replace(encoding, patterns=tuple(patterns))
     hidden = []
@@ -260,12 +259,12 @@ def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
 
 
 def _widened(layer: Layer, inputs: int, outputs: int) -> Layer:
-    weights = _filled(_filled(layer.weights, 1, inputs), 2, outputs)
+    weights = _padded(_padded(layer.weights, 1, inputs), 2, outputs)
     shape = replace(layer.shape, inputs=weights.shape[1], outputs=weights.shape[2])
-    return Layer(shape, weights, _filled(layer.bias, 0, outputs))
+    return Layer(shape, weights, _padded(layer.bias, 0, outputs))
 
 
-def _filled(values: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+def _padded(values: np.ndarray, axis: int, multiple: int) -> np.ndarray:
     widths = [(0, 0)] * values.ndim
     widths[axis] = (0, -values.shape[axis] % multiple)
     return np.pad(values, widths)

@@ -72,6 +72,7 @@ class QuantizedHidden:
     shape: LayerShape
     product: IntegerProduct
     output_scale: np.float32
+    """The value of one step of the uint8 outputs."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
@@ -102,7 +103,7 @@ def zero_point(graph: GraphBuilder) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of k cells with the same features, such as the places of a pattern."""
+    """Windows of k cells whose features are computed alike, such as the places of a pattern."""
 
     name: str
     places: NDArray[np.intp]

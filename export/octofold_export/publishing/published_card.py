@@ -53,9 +53,7 @@ def published_description(folder: Path) -> Description:
 
 
 def change_card(
-    folder: Path,
-    change: Callable[[Card], Card],
-    graphs: Mapping[str, Content] = _NO_GRAPHS,
+    folder: Path, change: Callable[[Card], Card], graphs: Mapping[str, Content] = _NO_GRAPHS
 ) -> None:
     """Change the card of a published version; write card.json, README.md and `graphs`.
 
@@ -75,14 +73,10 @@ def change_card(
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:
-    """Check that a file of a version has the SHA-256 in the version's card.
-
-    Raises:
-        ExportError: the file is missing or has another SHA-256.
-    """
+    """Raise `ExportError` if a file of a version is missing or has another SHA-256 than in the card."""
     file = folder / listed.file
     if file_digest(file) != listed.sha256.lower():
-        raise ExportError(f"{file}: not the file that the card describes")
+        raise ExportError(f"{file}: the SHA-256 differs from the one in the card")
 
 
 def file_digest(file: Path) -> str:

@@ -63,7 +63,7 @@ def _graph(card: Card) -> Iterator[str]:
         rule = f"{_RULES[card.decision_rule]}; {_VIEWS[views]}" if views > 1 else _ONE_VIEW
         yield f"- Decision rule `{card.decision_rule}`: {rule}."
     if card.description is not None:
-        yield from _described(card, msgspec.convert(card.description, Description))
+        yield from _inputs_and_outputs(card, msgspec.convert(card.description, Description))
     yield f"- Plays up to tile {1 << card.largest_exponent:,}."
     yield f"- Checkpoint: SHA-256 `{card.checkpoint_sha256}`."
     yield from ("", "| precision | files | moves as in fp32 |", "|---|---|---:|")
@@ -75,7 +75,7 @@ def _graph(card: Card) -> Iterator[str]:
         yield f"| {refused} | not published: {why} | |"
 
 
-def _described(card: Card, description: Description) -> Iterator[str]:
+def _inputs_and_outputs(card: Card, description: Description) -> Iterator[str]:
     """Yield lines about the network's input and outputs."""
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""

@@ -37,24 +37,16 @@ class VersionExistsError(ExportError):
 
 
 def check_name(name: str) -> None:
-    """Check that `name` can be the name of a model, which is also the name of a folder.
-
-    Raises:
-        ExportError: the name is not allowed.
-    """
+    """Raise `ExportError` unless `name` can be the name of a model, which is also the name of a folder."""
     if not MODEL_NAME.fullmatch(name):
         raise ExportError(
-            f"a model name must be 1 to 128 letters, digits, '_', '.' and '-', and must not begin with "
+            "a model name must be 1 to 128 letters, digits, '_', '.' and '-', and must not begin with "
             f"'.' or '-', got {name!r}"
         )
 
 
 def check_publishable(models: Path, name: str, version: int | None) -> None:
-    """Check, before long work starts, that a version can be written.
-
-    Raises:
-        ExportError: the version exists, or `models` is not writable.
-    """
+    """Raise `ExportError` if the version exists or `models` is not writable; call this before long work."""
     if version is not None and (models / name / str(version)).exists():
         raise ExportError(
             f"{models / name / str(version)} exists; published versions are never replaced, so "
@@ -141,10 +133,10 @@ def _remove_partial(folder: Path) -> None:
 
 
 def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
-    """Write files into a folder, replacing existing ones; an error or Ctrl-C changes no file.
+    """Write files into a folder, replacing existing ones; a failed write or Ctrl-C changes no file.
 
-    All files are first written under temporary names, and then renamed in the order of `files`. Call this
-    inside `locked_version`, which locks the folder.
+    All files are first written under temporary names, and then renamed in the order of `files`. The caller
+    must hold the lock of `locked_version`.
 
     Raises:
         OSError: a file cannot be written.

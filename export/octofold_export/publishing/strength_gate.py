@@ -39,7 +39,7 @@ _RUN_UNTIL_INPUT_ENDS = (
 """Python code of a process that runs `octofold compare`, and stops it when the export ends."""
 
 
-def newest_published(models: Path, name: str) -> int | None:
+def _newest_published(models: Path, name: str) -> int | None:
     """Return the number of the newest version of a model; None if the model has no version."""
     cards = (models / name).glob(f"*/{CARD_FILE}")
     versions = [int(card.parent.name) for card in cards if card.parent.name.isdecimal()]
@@ -61,7 +61,7 @@ def play_against_newest(
         ExportError: the games could not be played.
     """
     models, name = flags.models, flags.name
-    published = newest_published(models, name)
+    published = _newest_published(models, name)
     if published is None:
         report(f"strength: {name} has no published version to play against")
         return None

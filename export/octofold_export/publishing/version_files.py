@@ -127,7 +127,7 @@ def with_moves(listed: GraphFile, precision: Precision, content: bytes) -> Graph
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:
-    """Write name, version and settings of the model into the ONNX file, for use without the card."""
+    """Write the name, version and settings of the model into the metadata of `graph`."""
     values = {
         "name": card.name,
         "version": card.version,
@@ -153,12 +153,12 @@ def triton_config(name: str) -> str:
         name=name,
         file=GRAPH_FILES["fp32"],
         max_batch_size=_MAX_BATCH_SIZE,
-        inputs=_listed(BOARDS),
-        outputs=_listed(*OUTPUTS),
+        inputs=_declared(BOARDS),
+        outputs=_declared(*OUTPUTS),
     )
 
 
-def _listed(*tensors: Tensor) -> str:
+def _declared(*tensors: Tensor) -> str:
     return ",\n".join(
         f'  {{ name: "{tensor.name}" data_type: {_TYPES[tensor.dtype.name]} {_shape(tensor)} }}'
         for tensor in tensors

@@ -28,7 +28,7 @@ from octofold_export.precision.body_conversion import (
     with_named_nodes,
 )
 from octofold_export.sources.onnx_file import read_onnx
-from octofold_export.sources.source import Boards, Quantize, Source
+from octofold_export.sources.source import Boards, Source
 
 _CALIBRATION_DIVISOR = 2
 """Divisor of the number of calibration boards. Fewer boards are used, because onnxruntime keeps all
@@ -64,11 +64,7 @@ Describe = Callable[[Hints, TrainedNetwork], tuple[Description, Evidence | None]
 
 
 def describe_without_games(hints: Hints, network: TrainedNetwork) -> tuple[Description, Evidence | None]:
-    """Complete the user's hints without games. This is a `Describe` function.
-
-    Raises:
-        ExportError: the hints contradict the network, or leave more than one possible description.
-    """
+    """Complete the user's hints by `complete_without_games`; the evidence is None."""
     return complete_without_games(hints, network), None
 
 
@@ -114,18 +110,25 @@ def described_source(
 
     def half() -> GraphEvaluator:
         check_float16_range(body, encode(description.reads, boards.astype(np.uint8)))
-        return evaluator(float16_body(body))
+        return EncodedBody(float16_body(body), description)
 
-    def evaluator(form: onnx.ModelProto) -> GraphEvaluator:
-        return EncodedBody(form, description)
+    def quantized(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
+        inputs = encode(description.reads, views[::_CALIBRATION_DIVISOR])
+        try:
+            forms = [EncodedBody(form, description) for form in int8_bodies(body, inputs)]
+        except ExportError:
+            raise
+        except Exception as failure:  # onnxruntime's quantization may raise any exception
+            raise ExportError(f"onnxruntime cannot quantize the network: {first_line(failure)}") from failure
+        return min(forms, key=error)
 
     return Source(
         description=description,
         evaluate=network_evaluation(network, description),
-        evaluate_value=_value(network, description),
-        fp32=evaluator(body),
+        evaluate_value=_value_evaluation(network, description),
+        fp32=EncodedBody(body, description),
         fp16=half,
-        int8=_quantize(body, description, evaluator),
+        int8=quantized,
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,
         checkpoint_sha256=digest,
@@ -133,27 +136,9 @@ def described_source(
     )
 
 
-def _value(network: Network, description: Description) -> Evaluate | None:
+def _value_evaluation(network: Network, description: Description) -> Evaluate | None:
     answers = description.answers
     if answers.value is None:
         return None
     evaluate = network_evaluation(network, description, answers.value)
     return lambda views: answers.points * evaluate(views)
-
-
-def _quantize(
-    body: onnx.ModelProto,
-    description: Description,
-    evaluator: Callable[[onnx.ModelProto], GraphEvaluator],
-) -> Quantize:
-    def quantize(views: Boards, error: Callable[[GraphEvaluator], float]) -> GraphEvaluator:
-        inputs = encode(description.reads, views[::_CALIBRATION_DIVISOR])
-        try:
-            forms = [evaluator(form) for form in int8_bodies(body, inputs)]
-        except ExportError:
-            raise
-        except Exception as failure:  # onnxruntime's quantization may raise any exception
-            raise ExportError(f"onnxruntime cannot quantize the network: {first_line(failure)}") from failure
-        return min(forms, key=error)
-
-    return quantize

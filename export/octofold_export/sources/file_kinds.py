@@ -35,12 +35,9 @@ _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
 def check_size(file: Path, size: int | None = None) -> None:
-    """Check that the weights in a file are not too large.
+    """Raise `ExportError` if a file is missing, or its weights are too large for a published model.
 
     `size` is the size of the weights in bytes; None for the size of the file.
-
-    Raises:
-        ExportError: the file is missing, or the weights are too large for a published model.
     """
     try:
         size = file.stat().st_size if size is None else size

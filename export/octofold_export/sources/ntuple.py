@@ -32,25 +32,29 @@ _MOST_ENTRIES = 2**31
 """Maximum number of entries, because the graph computes their indices as 32-bit integers."""
 
 
-def from_ntuple(path: Path) -> Source:
-    """Make a source with all tables from a file or folder that `NTupleNetwork.load` reads.
+def from_ntuple(path: Path, largest_bytes: int | None = None) -> Source:
+    """Make a source from a file or folder that `NTupleNetwork.load` reads.
+
+    The source has all tables or, with `largest_bytes`, a graph of at most this size with the most important
+    entries.
 
     Raises:
-        ExportError: the network cannot be read, has too many values, or has values that are not finite.
-    """
-    return ntuple_source(load_network(path))
-
-
-def load_network(path: Path) -> NTupleNetwork:
-    """Load an n-tuple network, as `NTupleNetwork.load` does.
-
-    Raises:
-        ExportError: the network cannot be read, or has values that are not finite.
+        ExportError: the network cannot be read, has too many values or values that are not finite, or
+            `largest_bytes` is too small.
     """
     try:
-        return NTupleNetwork.load(path)
+        network = NTupleNetwork.load(path)
     except TableFileError as error:
         raise ExportError(str(error)) from error
+    if largest_bytes is None:
+        return ntuple_source(network)
+    try:
+        tables = compact(network, largest_bytes - _OTHER_BYTES)
+    except ValueError as error:
+        raise ExportError(f"{path}: {error}") from error
+    digest = hashlib.sha256(network.values.data).hexdigest()
+    del network  # frees the tables before compact tables are unpacked to the same size
+    return _compact_source(tables, digest)
 
 
 def ntuple_source(network: NTupleNetwork) -> Source:
@@ -108,23 +112,7 @@ def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.int
     return stages
 
 
-def from_ntuple_compact(path: Path, largest_bytes: int) -> Source:
-    """Make a source whose graph has at most `largest_bytes`, with the most important entries of a network.
-
-    Raises:
-        ExportError: the network cannot be read or does not fit.
-    """
-    network = load_network(path)
-    try:
-        tables = compact(network, largest_bytes - _OTHER_BYTES)
-    except ValueError as error:
-        raise ExportError(f"{path}: {error}") from error
-    digest = hashlib.sha256(network.values.data).hexdigest()
-    del network  # frees the tables before compact tables are unpacked to the same size
-    return compact_source(tables, digest)
-
-
-def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
+def _compact_source(tables: CompactTables, trained_sha256: str) -> Source:
     """Make a source from compact tables; `trained_sha256` is the digest of the network's values."""
     source = ntuple_source(NTupleNetwork(tables.tuples, tables.values(), tables.stages))
     return replace(
@@ -133,11 +121,11 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
         weights=tables.kept,
         checkpoint_sha256=trained_sha256,
         tensors={},
-        locate_tables=lambda model: _located(tables, model),
+        locate_tables=lambda model: _table_places(tables, model),
     )
 
 
-def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
+def _table_places(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
     """Return the positions of the compact tables in the bytes of a model, for `CompactTables.load`."""
     return CompactTablesPlaces(
         format=FORMAT,

@@ -81,7 +81,7 @@ def _with_own_body(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:
     """Return the description of a network that Octofold trains on one-hot cells.
 
-    With a `value_scale`, it gives afterstate values; otherwise it is a policy.
+    With a `value_scale`, the network gives afterstate values; otherwise it is a policy.
     """
     reads = Reads(kind="one_hot", layout="channels_first", planes=exponents)
     answers = Answers(kind="policy_logits")

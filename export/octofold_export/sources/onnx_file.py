@@ -31,11 +31,7 @@ class OnnxNetwork:
     """A `described_network.TrainedNetwork` that runs an unchanged ONNX model with onnxruntime."""
 
     def __init__(self, model: onnx.ModelProto, name: str) -> None:
-        """Check the model.
-
-        Raises:
-            ExportError: the model is unsuitable; the message begins with `name`.
-        """
+        """Raise `ExportError` if the model cannot be exported; the message begins with `name`."""
         self.model = model
         for tensor in _tensors(model.graph):  # infinite values may be a mask, so only NaN is refused
             if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
@@ -123,7 +119,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
                 while block := opened.read(_BLOCK):
                     digest.update(block)
         for tensor in filter(_is_external, _tensors(model.graph)):
-            _load(file, tensor)
+            _load_external(file, tensor)
     except OSError as error:
         raise ExportError(f"{error.filename or file}: {error.strerror}") from error
     if not model.graph.node:
@@ -159,11 +155,7 @@ def _constants(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
-    """Return the external files of the model, with the number of bytes that its tensors take from each file.
-
-    Raises:
-        ExportError: a file is outside of the model's folder.
-    """
+    """Return the external files of `model`, with the number of bytes that tensors take from each file."""
     sizes: dict[Path, int] = {}
     for tensor in filter(_is_external, _tensors(model.graph)):
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -180,12 +172,8 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
     return sizes
 
 
-def _load(file: Path, tensor: TensorProto) -> None:
-    """Read an external tensor into the model; `_external_files` has checked the path of its file.
-
-    Raises:
-        ExportError: the file has too few or too many bytes for the tensor.
-    """
+def _load_external(file: Path, tensor: TensorProto) -> None:
+    """Read an external tensor into the model; `_external_files` has checked the path of its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     offset, length = (entries.get(key, "") for key in ("offset", "length"))
     wanted = int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from octofold_export.description.description import AnswerKind
 from octofold_export.errors import ExportError
 from octofold_export.sources.torch_files import read_weights, sb3_data
 
@@ -51,7 +52,7 @@ class Sb3QNetwork(nn.Module):
         return values
 
 
-def read_sb3(file: Path) -> tuple[nn.Module, str, str, str]:
+def read_sb3(file: Path) -> tuple[nn.Module, AnswerKind, str, str]:
     """Return a standard policy's network, its kind of answer, the file's SHA-256, and a line for the user.
 
     Raises:

@@ -61,10 +61,10 @@ class Source:
 
     @property
     def is_large(self) -> bool:
-        """Whether the network is large, see `_LARGE_WEIGHTS`."""
+        """Whether the network has at least `_LARGE_WEIGHTS` weights."""
         return self.weights >= _LARGE_WEIGHTS
 
     @property
     def rule(self) -> Rule:
         """The default decision rule: `vote` if the network is a policy, `mean` if it gives values."""
-        return "vote" if self.description.answers.kind.startswith("policy") else "mean"
+        return "vote" if self.description.answers.is_policy else "mean"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError
-from octofold_export.sources.torch_files import Inert, is_lazy, unpickled_module
+from octofold_export.sources.torch_files import Inert, is_lazy, tensors_of_module
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module")
 """Parts of names that torch.compile, FSDP, activation checkpointing, Lightning and DDP insert."""
@@ -96,7 +96,7 @@ def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
 def _mappings(content: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Tensors]]:
     """Yield the keys that lead to each group of named tensors in `content`, at any depth, and the group."""
     while isinstance(content, Inert):
-        tensors = unpickled_module(content)
+        tensors = tensors_of_module(content)
         content = tensors or content.state
     if isinstance(content, list | tuple):
         content = {str(at): value for at, value in enumerate(content)}
@@ -117,7 +117,7 @@ def _as_tensor(value: Any) -> Any:
 
 def _fitting(module: nn.Module, where: str, tensors: Tensors) -> Iterator[StateDict]:
     """Yield the sets of `tensors` that fit `module`; the names in a set begin with the same prefix."""
-    groups = _tied(module)
+    groups = _names_of_tensors(module)
     expected = module.state_dict()
     keep = frozenset(part for name in expected for part in name.split("."))
     known = {_plain(name, keep): value for name, value in tensors.items()}
@@ -161,7 +161,7 @@ def _foreign(own: Tensors, expected: Tensors, keep: frozenset[str]) -> list[str]
     return [name for name in own if name not in plain and not _is_no_weight(name)]
 
 
-def _tied(module: nn.Module) -> list[list[str]]:
+def _names_of_tensors(module: nn.Module) -> list[list[str]]:
     """Return the names of the module's tensors in groups; the names of a shared tensor form a group."""
     groups: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():

@@ -28,8 +28,8 @@ from octofold_export.errors import ExportError
 from octofold_export.sources.file_kinds import SB3_FILES, advice, check_size, kind_of
 
 _MOST_CLASSES = 200
-_OF_WEIGHTS = ("torch", "SB3", "")
-_TAKEN = "--weights takes a file of torch.save, a .safetensors file, or a .zip of Stable-Baselines3"
+_KINDS_OF_WEIGHTS = ("torch", "SB3", "")
+_ACCEPTED_FILES = "--weights takes a file of torch.save, a .safetensors file, or a .zip of Stable-Baselines3"
 
 
 class Inert:
@@ -48,10 +48,10 @@ class Inert:
 
 
 def read_file(file: Path) -> bytes:
-    """Return the content of a file after a check of its size; for a zip file, also of its unpacked size.
+    """Return the content of a file after checks of its size and, for a zip file, of its unpacked content.
 
     Raises:
-        ExportError: the file cannot be read, or is too large.
+        ExportError: the file cannot be read, is empty, is a damaged zip file, or is too large.
     """
     check_size(file)
     try:
@@ -89,7 +89,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             inner = next(name for name in SB3_FILES if name in archive.namelist())
             content = archive.read(inner)
-    elif kind not in _OF_WEIGHTS:
+    elif kind not in _KINDS_OF_WEIGHTS:
         raise ExportError(f"{file}: not a file of weights{advice(content)}")
     try:
         with warnings.catch_warnings():
@@ -98,16 +98,16 @@ def read_weights(file: Path) -> tuple[Any, str]:
     except Exception as error:  # damaged files raise errors of unrelated classes
         if isinstance(error, pickle.UnpicklingError) and kind:
             raise ExportError(
-                f"{file}: the weights cannot be read without executing code from the file ({_short(error)}); "
+                f"{file}: reading the weights would execute code from the file ({_short_reason(error)}); "
                 "save only module.state_dict()"
             ) from error
         # For an unknown format, torch's reason would mislead.
-        why = f" ({_short(error)})" if kind else f"; {_TAKEN}"
+        why = f" ({_short_reason(error)})" if kind else f"; {_ACCEPTED_FILES}"
         raise ExportError(f"{file}: not a file of weights, or a damaged one{why}") from error
 
 
 def sb3_data(file: Path) -> dict[str, Any]:
-    """Return the settings in a Stable-Baselines3 file, which are JSON; empty for any other file.
+    """Return the JSON settings in a file of Stable-Baselines3; empty for any other file.
 
     Raises:
         ExportError: the file cannot be read.
@@ -153,14 +153,14 @@ def is_lazy(value: Any) -> bool:
     return isinstance(value, (nn.UninitializedParameter, nn.UninitializedBuffer))
 
 
-def _short(error: BaseException) -> str:
+def _short_reason(error: BaseException) -> str:
     """Return the reason in torch's error message without the advice to load unsafe files."""
     text = str(error)
     reason = " ".join((text.partition("WeightsUnpickler error: ")[2] or first_line(error)).split())
     return reason.partition(". ")[0].partition(" Check the documentation")[0][:120].rstrip(". ")
 
 
-def unpickled_module(value: Inert) -> dict[str, torch.Tensor]:
+def tensors_of_module(value: Inert) -> dict[str, torch.Tensor]:
     """Return the tensors of a pickled module by name; empty if the object is not a module."""
     found: dict[str, torch.Tensor] = {}
     waiting: list[tuple[str, Any]] = [("", value)]

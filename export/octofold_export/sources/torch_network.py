@@ -48,7 +48,7 @@ class TorchNetwork:
     type: ElementType | None = None
 
     def __init__(self, module: nn.Module, name: str, encoder: UserEncoder | None = None) -> None:
-        """Check the weights, and convert 16-bit modules to float32.
+        """Refuse weights that are not finite, and convert 16-bit modules to float32.
 
         Args:
             module: takes a batch and returns numbers for each board.
@@ -127,12 +127,14 @@ class TorchNetwork:
             exported = _module_to_onnx(
                 _Selected(self.module, outputs), inputs, self._name, ({0: torch.export.Dim("N")},)
             )
-            return _prepared(exported, example)
+            return _make_body_with_all_outputs(exported, example)
         except ExportError as error:
             if not isinstance(self.module, _OneByOne):
                 raise error if _BRANCHES in str(error) else NoBatchError(str(error)) from error
         single = _Selected(self.module.single, outputs)
-        return _prepared(loop_over_boards(_module_to_onnx(single, inputs[0], self._name)), example)
+        return _make_body_with_all_outputs(
+            loop_over_boards(_module_to_onnx(single, inputs[0], self._name)), example
+        )
 
 
 class _Counting(TorchFunctionMode):
@@ -220,7 +222,8 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
 def named_tensors(answer: Any) -> dict[str, Tensor]:
     """Return the tensors in an answer by name.
 
-    A single tensor has the name `output`. Other names are paths of keys, fields and positions.
+    A single tensor has the name `output`. Other names are paths of keys, fields and positions. The logits
+    stand for a `Categorical`.
 
     Raises:
         TypeError: the answer contains no tensors.
@@ -255,7 +258,7 @@ def error_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _prepared(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
+def _make_body_with_all_outputs(model: onnx.ModelProto, example: NDArray[Any]) -> onnx.ModelProto:
     return make_body(model, [output.name for output in model.graph.output], example)
 
 
@@ -273,20 +276,15 @@ def _module_to_onnx(
                 verbose=False,
             )
     except Exception as error:  # the exporter raises errors of unrelated classes
-        raise ExportError(f"{name}: {_why_not(error.__cause__ or error)}") from error
+        cause = error.__cause__ or error
+        reason = f"torch.onnx cannot export the network with a free batch size: {first_line(cause)}"
+        raise ExportError(f"{name}: {_BRANCHES if _branches_on_values(cause) else reason}") from error
     assert exported is not None
     return exported.model_proto
 
 
 def _branches_on_values(error: BaseException) -> bool:
     return "data-dependent" in str(error) or "data_dependent" in str(error)
-
-
-def _why_not(error: BaseException) -> str:
-    """Return why torch cannot convert a module, with advice if the reason is known."""
-    if _branches_on_values(error):
-        return _BRANCHES
-    return f"torch.onnx cannot export the network with a free batch size: {first_line(error)}"
 
 
 def _script_to_onnx(

@@ -32,7 +32,7 @@ from octofold_export.sources.state_dicts import choose_state_dict
 from octofold_export.sources.torch_files import is_lazy, read_weights
 from octofold_export.sources.torch_network import TorchNetwork, UserEncoder, error_line, read_torchscript
 
-_BOARDS = 3
+_TEST_BOARDS = 3
 _EXPONENTS = ReadsHints(kind="exponents", layout="flat", type="int64")
 """The input of a network that contains the user's encoder: exponents."""
 
@@ -46,10 +46,11 @@ def from_module(
     describe: Describe = describe_without_games,
     report: Report = silent,
 ) -> Source:
-    """Make a source from the module that `place` returns, with weights named `state` in the file `weights`.
+    """Make a source from the torch module that `place`, a `package.module:callable`, returns.
 
-    With an `encoder`, the network reads exponents, and this function of the user makes the module's input
-    from the exponents. `report` gets a line about the weights that are used.
+    `weights` is the file of its weights, and `state` names them in the file. `encoder` names a function
+    that makes the module's input from exponents. `report` gets a line about the weights. If the module needs
+    single boards, the graph runs it on one board at a time.
 
     Raises:
         ExportError: the module, the weights or the encoder cannot be used.
@@ -83,10 +84,9 @@ def from_sb3(
     """
     module, kind, digest, note = read_sb3(file)
     report(note)
-    known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
-    network = TorchNetwork(module, str(file))
+    hints = merged(hints, Hints(answers=AnswersHints(kind=kind)))
     architecture = {"kind": "Stable-Baselines3", "file": file.name}
-    return described_source(network, merged(hints, Hints(answers=known)), architecture, digest, describe)
+    return described_source(TorchNetwork(module, str(file)), hints, architecture, digest, describe)
 
 
 from_torchscript = partial(from_file, read_torchscript, "TorchScript")
@@ -97,8 +97,8 @@ def read_module(
 ) -> tuple[TorchNetwork, str, str]:
     """Call `place`, a `package.module:callable`, and load the weights named `state` from the file `weights`.
 
-    Returns the network, the SHA-256 of its weights, and a line that describes the weights; the line is empty
-    without `weights`.
+    `encoder` is a `package.module:function`. Returns the network, the SHA-256 of its weights, and a line that
+    describes the weights; the line is empty without `weights`.
 
     Raises:
         ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
@@ -107,7 +107,7 @@ def read_module(
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
         network = TorchNetwork(module, place, encode)
-        return network, _digest(module.state_dict()), ""
+        return network, _digest_of(module.state_dict()), ""
     content, digest = read_weights(weights)
     chosen, note = choose_state_dict(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
@@ -137,16 +137,16 @@ def read_encoder(place: str) -> UserEncoder:
     if not callable(encoder):
         raise ExportError(f"--encoder must name a function, but {place} is of type {type(encoder).__name__}")
     try:
-        made = encoder(torch.zeros((_BOARDS, 16), dtype=torch.int64))
+        made = encoder(torch.zeros((_TEST_BOARDS, 16), dtype=torch.int64))
     except Exception as error:  # the user's code may raise any exception
         raise ExportError(
-            f"--encoder {place} fails on exponents [{_BOARDS}, 16]: {error_line(error)}"
+            f"--encoder {place} fails on exponents [{_TEST_BOARDS}, 16]: {error_line(error)}"
         ) from error
-    if not isinstance(made, Tensor) or made.shape[:1] != (_BOARDS,):
+    if not isinstance(made, Tensor) or made.shape[:1] != (_TEST_BOARDS,):
         what = f"the shape {list(made.shape)}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
         raise ExportError(
-            f"--encoder {place} must return a tensor [{_BOARDS}, ...] for exponents [{_BOARDS}, 16], "
-            f"got {what}"
+            f"--encoder {place} must return a tensor [{_TEST_BOARDS}, ...] for exponents "
+            f"[{_TEST_BOARDS}, 16], got {what}"
         )
     return encoder  # type: ignore[no-any-return]
 
@@ -209,7 +209,7 @@ def _make_module(place: str) -> nn.Module:
     return module
 
 
-def _digest(state: Mapping[str, Tensor]) -> str:
+def _digest_of(state: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, values in state.items():
         if values.is_meta or is_lazy(values):

@@ -187,7 +187,7 @@ def test_values_of_the_opposite_sign_are_detected() -> None:
     description, evidence = choose_description(hints, good, 1, lambda _: None)
     assert (description.answers.kind, evidence.problem) == ("afterstate_value", None)
     bad = Function(lambda boards: -order(boards), exponents_of("exponents", 1))
-    with pytest.raises(NeedsFlags, match="with small values as good ones") as raised:
+    with pytest.raises(NeedsFlags, match="with small values counted as good") as raised:
         choose_description(hints, bad, 1, lambda _: None)
     assert raised.value.flags == ""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_export.checks.folded_graph import FoldedGraph
-from octofold_export.checks.sample_boards import FEWEST_BOARDS, read_boards, record_boards
+from octofold_export.checks.sample_boards import FEWEST_BOARDS, boards_from_games, read_boards
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
@@ -29,7 +29,7 @@ def player(network: FoldableNetwork) -> FoldedGraph:
 @of_one_kind
 def test_recorded_boards_are_different_unfinished_and_from_all_stages(player: FoldedGraph) -> None:
     lines: list[str] = []
-    boards = record_boards(player, 3_000, 15, seed=1, report=lines.append)
+    boards = boards_from_games(player, 3_000, 15, seed=1, report=lines.append)
     assert boards.shape == (3_000, 16)
     assert len(np.unique(boards, axis=0)) == 3_000
     assert legal_moves(boards).any(axis=1).all()
@@ -41,7 +41,7 @@ def test_recorded_boards_are_different_unfinished_and_from_all_stages(player: Fo
 
 @of_one_kind
 def test_games_that_end_at_once_are_not_played_forever(player: FoldedGraph) -> None:
-    boards = record_boards(player, 20_000, 2, seed=1, report=lambda _: None)
+    boards = boards_from_games(player, 20_000, 2, seed=1, report=lambda _: None)
     assert FEWEST_BOARDS < len(boards) < 20_000
     assert boards.max() == 2
 

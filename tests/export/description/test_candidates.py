@@ -144,7 +144,7 @@ def test_a_network_that_accepts_only_one_board_is_refused() -> None:
 def test_a_largest_exponent_that_the_network_does_not_accept_is_refused() -> None:
     """The network would fail in the middle of a game, when the tile appears."""
     network = Network(lambda inputs: inputs.shape[1:] == (16,) and inputs.max() < 12)
-    with pytest.raises(ExportError, match="refuses boards with largest_exponent 15"):
+    with pytest.raises(ExportError, match="refuses the exponent 15"):
         describe(network, reads__kind="exponents", largest_exponent=15)
 
 

@@ -88,5 +88,5 @@ def test_a_network_that_cannot_be_converted_to_float16_is_refused_in_one_line() 
 def test_numbers_too_large_for_float16_are_found_on_a_cpu() -> None:
     body = TorchNetwork(nn.Linear(16, 4), "tiles").body(["output"], np.zeros((3, 16), np.float32))
     check_float16_range(body, np.full((1, 16), 8192, np.float32))
-    with pytest.raises(ExportError, match=r"must be at most 65,504 in float16, got 131,072"):
+    with pytest.raises(ExportError, match=r"must be at most 65,504 for float16, got 131,072"):
         check_float16_range(body, np.full((1, 16), 131_072, np.float32))
