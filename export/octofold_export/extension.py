@@ -91,9 +91,8 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
         calibration = 0 if current.boards is None else current.boards.calibration
         if "int8" in made.graphs:
             calibration = len(boards.calibration)
-        return with_checks(
-            _extended_card(current, made, contents), equal, reference, boards, flags, calibration
-        )
+        changed = _extended_card(current, made, contents)
+        return with_checks(changed, equal, reference, boards, flags, calibration)
 
     graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
     graphs |= {MOVES_FILES[precision]: graph.SerializeToString() for precision, graph in made.moves.items()}

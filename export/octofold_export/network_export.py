@@ -276,11 +276,8 @@ def with_checks(
 
     `equal` is the share of equal moves, and `calibration` the number of calibration boards.
     """
-    checked = CheckedBoards(
-        source="recorded" if flags.boards else "own games",
-        measured=len(boards.measured),
-        calibration=calibration,
-    )
+    origin = "recorded" if flags.boards else "own games"
+    checked = CheckedBoards(source=origin, measured=len(boards.measured), calibration=calibration)
     parity = Parity(
         precision="fp32",
         boards=len(reference.boards),

@@ -176,11 +176,9 @@ def choose_description(
     missing = ["--answer"] if candidates.question else []
     if problem is not None and not accept:
         best = outcome.best
-        flags = (
-            flags_with_placeholders(missing, best.description)
-            if best is not None and best.value_sign == 1
-            else ""
-        )
+        flags = ""
+        if best is not None and best.value_sign == 1:
+            flags = flags_with_placeholders(missing, best.description)
         wrong = f"{problem}; change the flags, or add --accept to publish the network as described"
         raise NeedsFlags("; ".join([wrong, *questions]), flags)
     if outcome.best is not None:

@@ -180,18 +180,14 @@ def _choose(
         (setting for setting in left if good_enough(setting)),
         key=lambda setting: (setting.symmetries, -scores[setting].mean()),
     )
+    others = []
     for setting, each in sorted(scores.items()):
+        if setting != chosen:
+            others.append(_alternative(setting, each, scores[chosen]))
         marked = " (chosen)" if setting == chosen else ""
         report(f"  {setting}: {_average_text(each)} in {len(each)} games{marked}")
-    return chosen, Alternatives(
-        rows=tuple(
-            _alternative(setting, each, scores[chosen])
-            for setting, each in sorted(scores.items())
-            if setting != chosen
-        ),
-        command="octofold-export --symmetries auto",
-        moves=moves,
-    )
+    command = "octofold-export --symmetries auto"
+    return chosen, Alternatives(rows=tuple(others), command=command, moves=moves)
 
 
 def _alternative(setting: ViewSetting, scores: Scores, chosen: Scores) -> Alternative:

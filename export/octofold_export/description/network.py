@@ -25,10 +25,7 @@ class Network(Protocol):
 
     @property
     def shape(self) -> Sequence[int | None] | None:
-        """The declared shape of the input, batch first, or None if no shape is declared.
-
-        Dimensions of a free size are None.
-        """
+        """The declared shape of the input, batch first, with None for a free size; None if not declared."""
 
     @property
     def type(self) -> ElementType | None:

@@ -63,7 +63,6 @@ class GraphEvaluator(Protocol):
 
         `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells.
         """
-        ...
 
 
 class MergedScores(NamedTuple):

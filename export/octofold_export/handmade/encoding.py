@@ -27,7 +27,6 @@ class Encoder(Protocol):
         `[V, places]` gives, for each place of a view, the index of one of the Q entries. Exponents above the
         largest count as the largest.
         """
-        ...
 
 
 @dataclass(frozen=True)

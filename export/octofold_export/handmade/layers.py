@@ -36,7 +36,6 @@ class FoldedLayer(Protocol):
 
         The result is `[M, shape.outputs]`, in the type of the next layer.
         """
-        ...
 
 
 def add_layers(

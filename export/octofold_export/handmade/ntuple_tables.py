@@ -80,12 +80,8 @@ class CompactTablesEvaluator:
         bytes_of_codes = graph.constant("codes", packed.codes)
         codes = graph.add("Cast", [bytes_of_codes], "code_numbers", to=TensorProto.INT32)
         rounded = graph.add("Gather", [graph.constant("codebook", packed.codebook), codes], "rounded", axis=0)
-        steps = graph.add(
-            "Gather",
-            [graph.constant("correction_steps", packed.correction_steps), codes],
-            "kept_steps",
-            axis=0,
-        )
+        step_table = graph.constant("correction_steps", packed.correction_steps)
+        steps = graph.add("Gather", [step_table, codes], "kept_steps", axis=0)
         stored = graph.constant("corrections", packed.corrections)
         numbers = graph.add("Cast", [stored], "correction_numbers", to=TensorProto.FLOAT)
         nothing = graph.constant("no_correction", np.zeros(1, np.float32))

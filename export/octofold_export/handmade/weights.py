@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from octofold_training.networks.cnn import CNN
 from octofold_training.networks.pair_network import PAIRS, PATTERNS, PairNetwork
 from torch import Tensor, nn
@@ -53,13 +52,7 @@ def has_handmade_form(network: nn.Module) -> bool:
 
 
 def weights_of(network: nn.Module) -> FoldableNetwork:
-    """Return the weights of `network`.
-
-    Raises:
-        ExportError: the class of the module is unknown, or a weight is not a finite number.
-    """
-    if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
-        raise ExportError("the checkpoint contains weights that are not finite numbers")
+    """Return the weights of `network`; raise `ExportError` if its class has no hand-made graph."""
     encoding: Encoding
     if isinstance(network, PairNetwork):
         patterns = tuple(_patterns(network))
@@ -71,7 +64,7 @@ def weights_of(network: nn.Module) -> FoldableNetwork:
         encoding = OneHotCells(layers[0].shape.inputs)
         layers += _dense_layers([network.dense], places, channels_first=True)
     else:
-        raise ExportError(f"cannot fold a network of class {type(network).__name__}")
+        raise ExportError(f"networks of class {type(network).__name__} have no hand-made graph")
     *hidden, last = layers
     return FoldableNetwork(encoding, tuple(hidden), last)
 

@@ -165,9 +165,8 @@ class RoundedFirstLayer:
             # The row of a window is a number whose digits are the exponents of its cells.
             powers = np.zeros((views.max() + 1, len(seen)), np.int32)
             for place in range(kind.cells):
-                powers[seen[:, place], np.arange(len(seen))] = self.layer.exponents ** (
-                    kind.cells - 1 - place
-                )
+                power = self.layer.exponents ** (kind.cells - 1 - place)
+                powers[seen[:, place], np.arange(len(seen))] = power
             digits.append(powers)
             starts.append(np.full(len(seen), rows_before, np.int32))
             tables.append(_table(graph, kind))

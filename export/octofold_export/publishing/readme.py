@@ -76,7 +76,6 @@ def _graph(card: Card) -> Iterator[str]:
 
 
 def _inputs_and_outputs(card: Card, description: Description) -> Iterator[str]:
-    """Yield lines about the network's input and outputs."""
     reads, answers = description.reads, description.answers
     planes = f", {reads.planes} planes" if reads.planes else ""
     yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."

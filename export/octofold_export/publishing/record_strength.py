@@ -91,5 +91,7 @@ def _read_result(file: Path) -> EvaluationFile:
             "slices with octofold merge"
         )
     if result.missing_games or result.statistics is None:
-        raise ExportError(f"{file}: the evaluation is not finished, {result.missing_games} games are missing")
+        raise ExportError(
+            f"{file}: the evaluation lacks {result.missing_games} games; repeat its command to play them"
+        )
     return result

@@ -159,7 +159,6 @@ def run_until_input_ends(command: Sequence[str]) -> int:
 
 
 def _figures(result: ComparisonFile, pair: ComparedPair, published: int) -> NoWorse:
-    """Return the figures of a decided comparison for the card."""
     bets, question, interval = pair.bets, result.question, pair.ratio_interval
     assert bets is not None
     assert question is not None

@@ -164,7 +164,7 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
         # them.
         if not location or Path(location).is_absolute() or ".." in Path(location).parts:
             raise ExportError(
-                f"{file}: the tensor {tensor.name!r} must be in the model's folder, got {location!r}"
+                f"{file}: the file of tensor {tensor.name!r} must be in the model's folder, got {location!r}"
             )
         path = file.parent / location
         length = entries.get("length", "")

@@ -43,7 +43,6 @@ class Inert:
         self.state: Any = next((argument for argument in given if isinstance(argument, Inert)), None)
 
     def __setstate__(self, state: Any) -> None:
-        """Keep the state of the object."""
         self.state = state
 
 

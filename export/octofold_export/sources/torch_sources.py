@@ -106,8 +106,7 @@ def read_module(
     module = _make_module(place)
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
-        network = TorchNetwork(module, place, encode)
-        return network, _digest_of(module.state_dict()), ""
+        return TorchNetwork(module, place, encode), _digest_of(module.state_dict()), ""
     content, digest = read_weights(weights)
     chosen, note = choose_state_dict(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
@@ -135,7 +134,7 @@ def read_encoder(place: str) -> UserEncoder:
     """
     encoder = _import_object(place, "--encoder")
     if not callable(encoder):
-        raise ExportError(f"--encoder must name a function, but {place} is of type {type(encoder).__name__}")
+        raise ExportError(f"--encoder must name a function, got {place} of type {type(encoder).__name__}")
     try:
         made = encoder(torch.zeros((_TEST_BOARDS, 16), dtype=torch.int64))
     except Exception as error:  # the user's code may raise any exception
