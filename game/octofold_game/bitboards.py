@@ -109,7 +109,7 @@ def slide(board, move):
 
 @njit(cache=True, nogil=True)
 def next_random(state):
-    """Return 64 random bits and advance the generator, whose state is `state` `[1] uint64`.
+    """Return 64 random bits and advance the generator with the state `state` `[1] uint64`.
 
     The generator is splitmix64 (Steele, Lea and Flood 2014).
     """

@@ -58,10 +58,7 @@ class Budget(NamedTuple):
 
 
 class DeepeningSearch(ABC):
-    """A `Search` (`octofold_game.contract.searches`) by iterative deepening.
-
-    A subclass implements the search to one depth.
-    """
+    """A `Search` (`octofold_game.contract.searches`) by iterative deepening; subclasses search one depth."""
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False
@@ -69,7 +66,7 @@ class DeepeningSearch(ABC):
     value_unit: str
     value_type: ClassVar[type[np.floating]] = np.float64
     most_depth: ClassVar[int]
-    """Maximum depth that the options may ask for, and that a search with time to spare may reach."""
+    """Maximum search depth, both for the option `depth` and for a search with time to spare."""
     split_depth: ClassVar[int]
     """Minimum depth at which several threads share the moves of a single board."""
 
@@ -200,9 +197,8 @@ class DeepeningSearch(ABC):
 
         def fill(start: int, end: int) -> None:
             of = slice(start, end)
-            self._search(
-                boards[of], depths[of], Rows(rows.values[of], rows.depths[of], rows.positions[of]), Budget()
-            )
+            part = Rows(rows.values[of], rows.depths[of], rows.positions[of])
+            self._search(boards[of], depths[of], part, Budget())
 
         spread_parts(fill, len(boards), self._threads())
         return rows.values.astype(np.float64)
@@ -211,11 +207,8 @@ class DeepeningSearch(ABC):
         return self._cores or numba_threads()
 
     def _empty_rows(self, count: int) -> Rows:
-        return Rows(
-            np.full((count, 4), -np.inf, self.value_type),
-            np.zeros(count, np.uint8),
-            np.zeros(count, np.int64),
-        )
+        values = np.full((count, 4), -np.inf, self.value_type)
+        return Rows(values, np.zeros(count, np.uint8), np.zeros(count, np.int64))
 
     def _deepen(self, boards: NDArray[np.uint64], rows: Rows, budget: Budget, deeper: bool) -> int:
         """Search the boards as deep as time allows and fill their rows.
@@ -286,6 +279,6 @@ class DeepeningPlayer(ValuePlayer):
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         return self._search.values(boards)
 
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
+    def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
         for table in self.endgames:
             yield from table.decisive_arrays()

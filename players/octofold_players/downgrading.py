@@ -26,8 +26,8 @@ def pack_downgraded(boards: NDArray[np.uint8], *, ahead: bool = False) -> NDArra
     """Pack boards `[N, 16]` or `[N, 4, 4]` with any tiles into 64-bit boards `[N]`.
 
     On boards with tiles beyond 32768, the large tiles are halved. With `ahead`, they are also halved if 16
-    moves can make such a tile. A search can then also merge what were two 32768s, but for half of the points.
-    So `ahead` suits players that do not count points.
+    moves can make such a tile. A search can then also merge two former 32768s, but for half of the points. So
+    `ahead` suits players that do not count points.
     """
     if 16 << int(boards.max(initial=0)) > _MOST:
         boards = boards.reshape(-1, 16).copy()

@@ -1,4 +1,4 @@
-"""The base classes of local players. The fields of a player are its options, and make up its name and digest.
+"""The base classes of local players. A player's fields are its options, which determine its name and digest.
 
 A move depends only on the options and the board, not on the other boards of a batch or on earlier calls.
 """
@@ -56,7 +56,7 @@ class LocalPlayer(ABC):
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
-        for numbers in self._trained():
+        for numbers in self._decisive_arrays():
             digest.update(np.ascontiguousarray(numbers).data)
         return digest.hexdigest()
 
@@ -74,8 +74,8 @@ class LocalPlayer(ABC):
     @abstractmethod
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """Return the arrays that the player reads from files and that determine its moves."""
+    def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
+        """Return the arrays from files that determine the player's moves."""
         return ()
 
 

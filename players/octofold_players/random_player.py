@@ -26,11 +26,7 @@ class RandomPlayer(LocalPlayer):
     """Seed, which determines the move together with the board."""
 
     def __post_init__(self) -> None:
-        """Check the options.
-
-        Raises:
-            ValueError: the seed is out of range.
-        """
+        """Check the options. Raises `OptionError` if the seed is out of range."""
         check_option("seed", self.seed, 0, LARGEST_SEED)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:

@@ -1,1 +1,1 @@
-"""What all commands share: options, suggestions, and hints for missing packages."""
+"""Parts that all commands share: options, suggestions, and hints for missing packages."""

@@ -19,7 +19,7 @@ def install_command(extra: str) -> str:
 
 
 def _source(extra: str) -> str:
-    """Return what pip must install: the clone that octofold was installed from, or the package's name."""
+    """Return the argument of `pip install`: the clone that octofold comes from, or the package's name."""
     try:
         # pip records the origin of packages that do not come from an index (PEP 610).
         record = distribution("octofold").read_text("direct_url.json")

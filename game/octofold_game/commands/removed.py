@@ -1,4 +1,4 @@
-"""Flags and commands of 0.1.0 that were removed, each with what to do instead."""
+"""Flags and commands of 0.1.0 that were removed, each with advice on a replacement."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ REMOVED: dict[str, dict[str, str]] = {
         "--max-calls-per-connection": _LIMIT,
     },
 }
-"""For each command, such as "octofold evaluate": its removed flags and subcommands, each with advice on what
-to do instead.
+"""For each command, such as "octofold evaluate": its removed flags and subcommands, each with advice on a
+replacement.
 
 A switch is listed without `no-`. An option of the server is listed as its flag; its variable and its key in a
 file were removed, too."""
 
 
 def removal_notice(prog: str, word: str, shown: str = "") -> str:
-    """Return advice on what to do instead of a removed flag or subcommand; empty for other words.
+    """Return advice on a replacement for a removed flag or subcommand; empty for other words.
 
     Args:
         prog: the command, such as "octofold evaluate".

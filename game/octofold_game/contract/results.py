@@ -35,7 +35,7 @@ begins after them, because bets need a known cap."""
 RANDOM_AVERAGE = 1_095
 """Average score of random moves (95% interval 1,062 to 1,129; 1,000 games; papers/README.md)."""
 UNDECIDED, NO = 3, 4
-"""Exit codes of a comparison whose question is undecided (`UNDECIDED`), or whose answer is no (`NO`)."""
+"""Exit codes of a comparison: `UNDECIDED` if the games do not decide, `NO` if the answer is no."""
 
 
 def random_note(average: float, interval: Interval | None) -> str:

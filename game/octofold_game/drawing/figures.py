@@ -137,10 +137,9 @@ def save_all(figures: dict[str, Figure], folder: Path) -> list[str]:
     Raises:
         OSError: a file cannot be written.
     """
-    files = {f"{name}.png": figure for name, figure in figures.items()}
-    for name, figure in files.items():
-        save(figure, folder / name)
-    return list(files)
+    for name, figure in figures.items():
+        save(figure, folder / f"{name}.png")
+    return [f"{name}.png" for name in figures]
 
 
 def svg_of(figure: Figure) -> bytes:

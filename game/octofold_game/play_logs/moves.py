@@ -32,7 +32,6 @@ class LoggedMoves:
         object.__setattr__(self, "boards", flat(self.boards))
 
     def __len__(self) -> int:
-        """Return the number of moves."""
         return len(self.moves)
 
     def without(self, rows: Sequence[int]) -> LoggedMoves:

@@ -93,7 +93,7 @@ class LazyZeroPlayer(ValuePlayer):
             values[running] = np.where(legal[running], begun, -np.inf)
         return values
 
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
+    def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
         for weights in self._network.state_dict().values():
             yield weights.numpy()
 

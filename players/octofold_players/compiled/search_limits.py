@@ -24,27 +24,17 @@ NEVER = np.iinfo(np.int64).max
 
 State = np.dtype(
     [
-        ("ended", np.int64),
-        ("positions", np.int64),
-        ("next_look", np.int64),
-        ("deadline", np.int64),
-        ("stop_flag", np.int64),
-        ("entries", np.int64),
-        ("grows", np.int64),
-        ("turn_end", np.int64),
+        ("ended", np.int64),  # `RUNNING`, or the reason why the search ended
+        ("positions", np.int64),  # number of visited positions
+        ("next_look", np.int64),  # value of `positions` at which to check the clock and the flag next
+        ("deadline", np.int64),  # time of `clock` at which the search ends
+        ("stop_flag", np.int64),  # address of the flag that ends the search; 0 without a flag
+        ("entries", np.int64),  # number of entries that the search has written to a transposition table
+        ("grows", np.int64),  # whether a full table ends the search
+        ("turn_end", np.int64),  # time of `clock` after which the search begins no further board
     ]
 )
-"""The state of a search, shared by all its calls:
-
-- `ended`: `RUNNING`, or the reason why the search ended
-- `positions`: number of visited positions
-- `next_look`: value of `positions` at which the search next checks the clock and the flag
-- `deadline`: time of `clock` at which the search ends
-- `stop_flag`: address of the flag that ends the search; 0 without a flag
-- `entries`: number of entries that the search has written to a transposition table
-- `grows`: whether a full table ends the search
-- `turn_end`: time of `clock` after which the search begins no further board
-"""
+"""The state of a search, shared by all its calls."""
 
 _POSITIONS_BETWEEN_LOOKS = 512
 
@@ -52,14 +42,14 @@ _POSITIONS_BETWEEN_LOOKS = 512
 def new_state(
     deadline: int = NEVER, stop: NDArray[np.uint8] | None = None, turn_end: int = NEVER
 ) -> NDArray[np.void]:
-    """Return the state `[1]` of a new search. The flag `stop` `[1]` must live as long as the search."""
+    """Return the state `[1]` of a new search. The array `stop` `[1]` must exist as long as the search."""
     endless = deadline == NEVER and stop is None
     flag = 0 if stop is None else stop.ctypes.data
     return np.array([(RUNNING, 0, NEVER if endless else 0, deadline, flag, 0, 0, turn_end)], State)
 
 
 def deadline_in(seconds: float) -> int:
-    """Return the time of `clock` that is `seconds` after this call."""
+    """Return the time of `clock` that is `seconds` after this call; `NEVER` from a billion seconds on."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)

@@ -1,4 +1,4 @@
-"""Arrays on disk: the tables of n-tuple networks and of endgames."""
+"""Reads and writes arrays on disk: the tables of n-tuple networks and of endgames."""
 
 from __future__ import annotations
 
@@ -40,10 +40,7 @@ def save_array(file: Path, array: NDArray[np.generic]) -> None:
 
 
 def mapped(file: Path) -> NDArray[np.uint8]:
-    """Map a file into memory, read-only, and return its bytes.
-
-    Raises `TableFileError` if the file cannot be opened.
-    """
+    """Return the bytes of a file, mapped read-only. Raises `TableFileError` if it cannot be opened."""
     try:
         if not file.stat().st_size:  # an empty file cannot be mapped
             return np.zeros(0, np.uint8)

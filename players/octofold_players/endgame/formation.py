@@ -13,8 +13,7 @@ them "perimeter defense" (https://github.com/macroxue/2048-ai).
 
 The *next* tile is the tile to make beside the kept ones. Its exponent limits the tiles in the free cells. A
 table is made for one next tile. It also plays boards with smaller kept tiles, if the free tiles are small
-enough for them. The chances that the table was made from are then wrong, but its moves keep the board in
-order.
+enough. The chances behind its moves are then wrong, but the moves keep the board in order.
 """
 
 from __future__ import annotations
@@ -156,13 +155,7 @@ def shape(formation: Formation, largest: int) -> Shape:
         sizes=sizes,
         # Each stride is smaller than that of the cell before, because `layers` needs this.
         strides=np.where(sizes > 1, np.append(np.cumprod(sizes[:0:-1])[::-1], 1), 0),
-        goals=np.array(
-            [
-                [sum(each << 4 * cell for cell, each in cells) for cells in _masks(goal)]
-                for goal in formation.goals
-            ],
-            _U,
-        ),
+        goals=np.array([_goal_boards(goal) for goal in formation.goals], _U),
         falling=np.array(formation.falling),
         unequal=np.array(formation.unequal),
         anchors=np.array(formation.anchors),
@@ -171,8 +164,10 @@ def shape(formation: Formation, largest: int) -> Shape:
     )
 
 
-def _masks(goal: Mapping[int, int]) -> tuple[list[tuple[int, int]], ...]:
-    return [(cell, 0xF) for cell in goal], [(cell, 1) for cell in goal], list(goal.items())
+def _goal_boards(goal: Mapping[int, int]) -> list[int]:
+    """Return the three boards of a goal, as in `Shape.goals`."""
+    ones = sum(1 << 4 * cell for cell in goal)
+    return [0xF * ones, ones, sum(below << 4 * cell for cell, below in goal.items())]
 
 
 @njit(cache=True, nogil=True)

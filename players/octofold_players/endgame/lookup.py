@@ -98,7 +98,6 @@ def move_at(position, table):
 
 @njit(cache=True, nogil=True)
 def _count_bits(word):
-    """Return the number of bits that are 1."""
     pairs = word - (word >> _U(1) & _U(0x5555555555555555))
     fours = (pairs & _U(0x3333333333333333)) + (pairs >> _U(2) & _U(0x3333333333333333))
     bytes_ = fours + (fours >> _U(4)) & _U(0x0F0F0F0F0F0F0F0F)

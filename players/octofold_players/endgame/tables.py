@@ -31,13 +31,7 @@ from octofold_game.compiling import njit
 from octofold_game.system.files import write_text
 
 from octofold_players.compiled.table_files import BAD_JSON, TableFileError, array_in, mapped
-from octofold_players.endgame.formation import (
-    FORMATIONS,
-    LEAST_NEXT,
-    MOST_NEXT,
-    Formation,
-    shape,
-)
+from octofold_players.endgame.formation import FORMATIONS, LEAST_NEXT, MOST_NEXT, Formation, shape
 from octofold_players.endgame.lookup import EndgameTable, counts_before
 from octofold_players.endgame.solver import Solved
 
@@ -60,18 +54,12 @@ _Key = TypeVar("_Key")
 
 
 def save_table(folder: Path, formation: Formation, largest: int, solved: Solved) -> int:
-    """Write the table of one formation into `folder`.
+    """Write the table of a solved formation into `folder`, the folder of all tables.
 
-    An interrupted call leaves no table behind.
-
-    Args:
-        folder: the folder of all tables.
-        formation: the formation that was solved.
-        largest: the exponent of the next tile for which it was solved.
-        solved: the result of `solver.solve`.
+    `largest` is the exponent of the table's next tile. An interrupted call leaves no table behind.
 
     Returns:
-        The number of written positions.
+        The number of positions for which the table has a move.
     """
     count = int(np.bitwise_count(solved.kept).sum(dtype=np.int64))
     moves = np.zeros(-(-count // 4), np.uint8)
@@ -84,18 +72,17 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
 
 
 def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -> Path:
-    """Write a new table with only some positions of a table. An interrupted call leaves no table behind.
+    """Write a new table with only some positions of a table, and return its folder, which is in `folder`.
+
+    An interrupted call leaves no table behind.
 
     Args:
         folder: the folder of all new tables.
         table: the table that contains the positions.
         listed: `[N]`, ascending: 4 * position + move of each selected position.
 
-    Returns:
-        The folder of the new table.
-
     Raises:
-        TableFileError: there are more positions than can be read back.
+        TableFileError: there are more positions than a table file may list.
     """
     if len(listed) > _MOST_LISTED:
         raise TableFileError(
@@ -243,7 +230,7 @@ def _read_description(content: NDArray[np.uint8], file: object) -> _Description:
         formation = {each.name: each for each in FORMATIONS}[description["formation"]]
         largest, moves = int(description["largest"]), int(description["moves"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:
-            raise ValueError(f"the next tile {1 << largest} is out of range")
+            raise ValueError(f"largest must be from {LEAST_NEXT} to {MOST_NEXT}, got {largest}")
         positions = shape(formation, largest).positions
         if not 0 <= moves <= positions:
             raise ValueError(f"the number of moves must be from 0 to {positions:,}, got {moves:,}")
@@ -268,10 +255,11 @@ def _make_table(
             raise TableFileError(f"{file} is missing")
         arrays[name] = array_in(files[file], paths.get(file, file))
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise TableFileError(f"{paths.get(file, file)}: must be a list of {np.dtype(kind).name}")
+            found = f"{arrays[name].dtype}{list(arrays[name].shape)}"
+            raise TableFileError(f"{paths.get(file, file)}: must be {np.dtype(kind)}[N], got {found}")
     before = counts_before(arrays["kept"])
     if {name: len(array) for name, array in arrays.items()} != lengths or before[-1] != count:
-        raise TableFileError(f"{paths.get(file, table)}: damaged (its files do not belong together)")
+        raise TableFileError(f"{paths.get(file, table)}: damaged (the files of the table do not match)")
     return EndgameTable(solved, before=before[:-1], listed=np.zeros(0, _U), **arrays)
 
 

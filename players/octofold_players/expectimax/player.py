@@ -64,11 +64,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     `octofold-papers tune` finds good weights."""
 
     def __post_init__(self) -> None:
-        """Check the options.
-
-        Raises:
-            OptionError: an option is out of range.
-        """
+        """Check the options. Raises `OptionError` if one is out of range."""
         if self.depth is not None:
             check_option("depth", self.depth, 1, _MOST_DEPTH)
         check_option("cutoff", self.cutoff, 0, 1)
@@ -78,10 +74,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
 
     @classmethod
     def served(
-        cls,
-        options: Mapping[str, Option],
-        files: Mapping[str, NDArray[np.uint8]],
-        cores: int,
+        cls, options: Mapping[str, Option], files: Mapping[str, NDArray[np.uint8]], cores: int
     ) -> ExpectimaxSearch:
         """Implement `octofold_game.contract.searches.ServedKind.served`."""
         return ExpectimaxSearch(cls(**card_options(cls, options, files)), cores)
@@ -90,7 +83,7 @@ class HeuristicExpectimaxPlayer(DeepeningPlayer):
     def _search(self) -> ExpectimaxSearch:
         return ExpectimaxSearch(self)
 
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
+    def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
         return ()  # because the search reads no files
 
 
@@ -179,7 +172,7 @@ HEURISTICS = {
 
 
 def weights_of(heuristic: str, text: str) -> Weights:
-    """Return the weights in `text`, the value of the option `weights`; empty: the heuristic's weights.
+    """Parse the option `weights`; an empty text gives the heuristic's own weights.
 
     Raises:
         OptionError: the text is not seven numbers joined by +, or one is out of range.
@@ -208,7 +201,7 @@ def _merges(lines: Lines) -> NDArray[np.int64]:
 
 @lru_cache(8)
 def worth_of_lines(heuristic: str, text: str = "") -> NDArray[np.float32]:
-    """Return a heuristic's values `[65536]` of all lines, with weights from `text`, the option `weights`.
+    """Return a heuristic's values `[65536]` of all lines; `text` is the option `weights`.
 
     The first cell of a line is the lowest nibble of its index.
     """

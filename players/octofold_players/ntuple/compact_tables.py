@@ -69,7 +69,7 @@ class CompactTables:
     precise: NDArray[np.uint8]
     """[kept / 8]: a bit for each kept entry, 1 if it has a correction; the first entry has the lowest bit."""
     corrections: NDArray[np.int8]
-    """The corrections in order of the entries, in steps of the entry's code."""
+    """The corrections in the order of their entries, in units of the step for the entry's code."""
     codebook: NDArray[np.float32]
     """[256]: the value of each code, in units of 8 points."""
     correction_steps: NDArray[np.float32]
@@ -161,15 +161,15 @@ class CompactTables:
     def load(cls, folder: Path) -> CompactTables:
         """Read the tables from a folder. Raises `TableFileError`, as `files_in` does."""
         files = cls.files_in(folder)
-        return cls._in([mapped(file) for file in files.values()], list(files.values()))
+        return cls._parse([mapped(file) for file in files.values()], list(files.values()))
 
     @classmethod
     def read(cls, files: Mapping[str, NDArray[np.uint8]]) -> CompactTables:
         """Read the tables from the bytes of each of `FILES`. Raises `TableFileError`, as `files_in` does."""
-        return cls._in([files[name] for name in cls.FILES], cls.FILES)
+        return cls._parse([files[name] for name in cls.FILES], cls.FILES)
 
     @classmethod
-    def _in(cls, contents: Sequence[NDArray[np.uint8]], names: Sequence[object]) -> CompactTables:
+    def _parse(cls, contents: Sequence[NDArray[np.uint8]], names: Sequence[object]) -> CompactTables:
         (card_text, model), (card_name, model_name) = contents, names
         try:
             card = parse_card(card_text[:MAX_CARD_BYTES].tobytes().decode())
@@ -209,8 +209,9 @@ def _check_architecture(
     length = len(tuples[0])
     if not 3 <= length <= 6:
         raise ValueError(f"tuples must have 3 to 6 cells, got {length}")
-    if (len(stages) + 1) * len(tuples) << 4 * length > _LARGEST_ENTRIES:
-        raise ValueError(f"{len(tuples)} tuples of {length} cells in {len(stages) + 1} stages are too large")
+    entries = (len(stages) + 1) * len(tuples) << 4 * length
+    if entries > _LARGEST_ENTRIES:
+        raise ValueError(f"a network must have at most {_LARGEST_ENTRIES:,} table entries, got {entries:,}")
     return tuples, stages
 
 

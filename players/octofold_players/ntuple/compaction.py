@@ -37,7 +37,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     """Return compact tables of a network that take at most `largest_bytes`.
 
     Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples do not have 3
-    to 6 cells, or if the limit is too small for any entry.
+    to 6 cells, or if the limit is too small for eight entries.
     """
     kept, visits = _most_important(network, largest_bytes)
     return _packed(network, kept, rounded(network.values[kept] / np.float32(UNIT), visits))
@@ -48,11 +48,10 @@ def _most_important(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the entries `[K]` to keep, in ascending order, and their visits `[K]` plus `_UNSEEN_VISITS`.
 
-    Their compact tables take at most `largest_bytes`. Plays the same games and raises the same errors as
-    `compact`.
+    Compact tables of these entries take at most `largest_bytes`. Raises the errors of `compact`.
     """
     if not 3 <= len(network.tuples[0]) <= 6:
-        raise ValueError("only tuples of 3 to 6 cells can be compacted")
+        raise ValueError(f"compact tables need tuples of 3 to 6 cells, got {len(network.tuples[0])}")
     visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), _SEED)
     weights = visits.astype(np.float32)
     weights += np.float32(_UNSEEN_VISITS)
@@ -69,9 +68,9 @@ def _most_important(
 
 
 def _fitting(entries: NDArray[np.int64], size: int, largest_bytes: int) -> int:
-    """Return how many entries, taken in order, fit into `largest_bytes`: the largest multiple of 8.
+    """Return how many of `entries`, taken in order, fit into `largest_bytes`: the largest multiple of 8.
 
-    `size` is the number of all entries.
+    `size` is the number of entries of the network. Raises `ValueError` if no entries fit.
     """
     needed = size / (8 * BLOCKS[0]) + 8 * CODES + _BYTES_OF_ENTRY * np.arange(1, len(entries) + 1)
     for block in BLOCKS[:-1]:

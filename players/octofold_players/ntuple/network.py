@@ -110,7 +110,7 @@ class NTupleNetwork:
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return the values `[N, 4]` of the moves on packed boards `[N]`.
 
-        The value of a move is its reward plus the value of the afterstate, or `-inf` if it is illegal. A move
+        The value of a move is its reward plus the value of the afterstate; `-inf` for an illegal move. A move
         that makes a tile too large for a 64-bit board is worth its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
@@ -135,9 +135,8 @@ class NTupleNetwork:
     def load(cls, folder: Path, *, paged: bool = False) -> NTupleNetwork:
         """Read a network that `save` wrote, a published model, or a weight file of TDL2048.
 
-        With `paged`, compact tables stay in pages, which only compiled code can read.
-
-        Raises `TableFileError`, which names the file and what is wrong with it.
+        With `paged`, compact tables stay in pages, which only compiled code can read. Raises
+        `TableFileError`, which names the file and what is wrong with it.
         """
         if folder.is_file():
             tuples, values = read_weights(folder)
@@ -145,7 +144,7 @@ class NTupleNetwork:
             return cls(tuples, values)
         file = folder / _DESCRIPTION
         if is_compact(folder):
-            return cls._of(CompactTables.load(folder), paged=paged)
+            return cls._from_tables(CompactTables.load(folder), paged=paged)
         try:
             tuples, stages, size = _read_description(file.read_bytes(), file)
         except FileNotFoundError as error:
@@ -159,11 +158,10 @@ class NTupleNetwork:
         """Read a network from the bytes of its files, which are `FILES` or `CompactTables.FILES`.
 
         Bytes of `FILES` are not copied. Compact tables stay in pages, which only compiled code can read.
-
         Raises `TableFileError`, which names a missing file, or a file and what is wrong with it.
         """
         if all(name in files for name in CompactTables.FILES):
-            return cls._of(CompactTables.read(files), paged=True)
+            return cls._from_tables(CompactTables.read(files), paged=True)
         for name in cls.FILES:
             if name not in files:
                 raise TableFileError(f"{name} is missing")
@@ -175,7 +173,7 @@ class NTupleNetwork:
         return cls(tuples, values, stages)
 
     @classmethod
-    def _of(cls, tables: CompactTables, *, paged: bool) -> NTupleNetwork:
+    def _from_tables(cls, tables: CompactTables, *, paged: bool) -> NTupleNetwork:
         if not paged:
             return cls(tables.tuples, tables.values(), tables.stages)
         places, pages = tables.pages()
@@ -223,10 +221,7 @@ def _read_description(
 
 
 def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Map the array of a file, which must have this shape.
-
-    Raises `TableFileError`, which names the file and says what is wrong with it.
-    """
+    """Map the array of a file. Raises `TableFileError` unless it is finite `float32` of this shape."""
     array = array_in(mapped(file), file)
     _check_values(array, shape, file)
     return array
@@ -270,10 +265,7 @@ def stage_of(board, stages):
 
 @njit(cache=True, nogil=True)
 def find_entries(board, values, layout, indices):
-    """Fill `indices` `[T * 8] uint64` with the indices of the entries whose sum is the board's value.
-
-    Start loading these entries into the cache.
-    """
+    """Fill `indices` `[T * 8] uint64` with the entries whose sum is the board's value, and prefetch them."""
     tables = layout.shifts.shape[0]
     entries = len(layout.pages) * PAGE if len(layout.pages) else len(values)
     size = _U(entries // (tables * (len(layout.stages) + 1)))
@@ -345,7 +337,7 @@ def best_move(board, values, layout, indices):
 
 @njit(cache=True, parallel=True, nogil=True)
 def action_values(boards, values, layout, result, chunks):
-    """Fill `result` `[N, 4] float32` with the values of the moves on packed boards, on numba's threads."""
+    """Fill `result` `[N, 4] float32` with move values of packed boards, in `chunks` parallel parts."""
     for chunk in prange(chunks):
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):

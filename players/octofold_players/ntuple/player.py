@@ -51,10 +51,7 @@ class NTuplePlayer(DeepeningPlayer):
 
     @classmethod
     def served(
-        cls,
-        options: Mapping[str, Option],
-        files: Mapping[str, NDArray[np.uint8]],
-        cores: int,
+        cls, options: Mapping[str, Option], files: Mapping[str, NDArray[np.uint8]], cores: int
     ) -> NTupleSearch:
         """Implement `octofold_game.contract.searches.ServedKind.served`."""
         depth = card_options(cls, options).get("depth", cls.depth)
@@ -79,14 +76,14 @@ class NTuplePlayer(DeepeningPlayer):
         tables = () if self.tables is None else load_tables(self.tables)
         return NTupleSearch(NTupleNetwork.load(self.path, paged=True), self.depth, tables)
 
-    def _trained(self) -> Iterable[NDArray[np.generic]]:
+    def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
         yield np.array(self.network.tuples, np.int64)
         yield from self.network.parts()
-        yield from super()._trained()
+        yield from super()._decisive_arrays()
 
 
 class NTupleSearch(DeepeningSearch):
-    """A network's search of boards in no endgame table. If `cores` is None, it uses numba's threads."""
+    """The search of an `NTuplePlayer`. If `cores` is None, it uses numba's number of threads."""
 
     value_unit = NTuplePlayer.value_unit
     value_type = np.float32

@@ -70,10 +70,7 @@ def search_boards(boards, depths, moves, network, layout, values, searched, posi
 
 @njit(cache=True, nogil=True)
 def expected_value(afterstate, depth, values, layout, indices, state):
-    """Return the value of an afterstate, searched `depth` moves deep: the mean over all spawns.
-
-    The result is meaningless if the search has ended.
-    """
+    """Return the mean value over all spawns, searched `depth` moves deep; meaningless after a stop."""
     expected = 0.0
     for exponent, share in ((_U(1), CHANCE_OF_TWO), (_U(2), CHANCE_OF_FOUR)):
         shift = _U(0)

@@ -59,10 +59,7 @@ class PerimeterPlayer(DeepeningPlayer):
 
     @classmethod
     def served(
-        cls,
-        options: Mapping[str, Option],
-        files: Mapping[str, NDArray[np.uint8]],
-        cores: int,
+        cls, options: Mapping[str, Option], files: Mapping[str, NDArray[np.uint8]], cores: int
     ) -> PerimeterSearch:
         """Implement `octofold_game.contract.searches.ServedKind.served`."""
         depth = card_options(cls, options).get("depth", cls.depth)

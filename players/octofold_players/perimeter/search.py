@@ -67,24 +67,11 @@ def search_boards(
         least_likely = np.float32(2.0 ** -(depth + cutoff_exponent))
         largest, worth = _value_of_largest_tile(boards[n]), sum_of_lines(boards[n], lines)
         least_worth = 2.0 * largest if worth >= 2 * largest else _MINUS_INFINITY
-        lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
+        limits = least_likely, least_worth, -np.float64(max(_LEAST_LOSS, 2 * largest))
         search = first_search + 2 * n
-        best = _search_moves(
-            boards[n], depth, least_likely, least_worth, lost, lines, table, search, found, state
-        )
-        if best < 0:
-            _search_moves(
-                boards[n],
-                depth,
-                least_likely,
-                _MINUS_INFINITY,
-                _VALUE_OF_LOSS,
-                lines,
-                table,
-                search + 1,
-                found,
-                state,
-            )
+        if _search_moves(boards[n], depth, limits, lines, table, search, found, state) < 0:
+            limits = least_likely, _MINUS_INFINITY, _VALUE_OF_LOSS
+            _search_moves(boards[n], depth, limits, lines, table, search + 1, found, state)
         positions[n] += state[0].positions - before
         if state[0].ended:
             return n
@@ -94,25 +81,15 @@ def search_boards(
 
 
 @njit(cache=True, nogil=True)
-def _search_moves(board, depth, least_likely, least_worth, lost, lines, table, search, values, state):
-    """Search the moves of one board, fill in their values `[4]`, and return the largest value."""
+def _search_moves(board, depth, limits, lines, table, search, values, state):
+    """Fill in the values `[4]` of a board's moves, and return the largest; `limits` as in `_expected`."""
     for move in range(4):
         afterstate, reward = slide(board, move)
         if reward >= OUTGROWN:
             values[move] = sum_of_lines(afterstate, lines)
         elif afterstate != board:
-            values[move] = _expected(
-                afterstate,
-                depth - 1,
-                np.float32(1.0),
-                least_likely,
-                least_worth,
-                lost,
-                lines,
-                table,
-                search,
-                state,
-            )
+            certain = np.float32(1.0)
+            values[move] = _expected(afterstate, depth - 1, certain, limits, lines, table, search, state)
         else:
             values[move] = _MINUS_INFINITY
     return values.max()
@@ -120,7 +97,7 @@ def _search_moves(board, depth, least_likely, least_worth, lost, lines, table, s
 
 @njit(cache=True, nogil=True)
 def _value_of_largest_tile(board):
-    """Return what the largest tile alone contributes to the heuristic value of a line."""
+    """Return the contribution of the largest tile alone to the heuristic value of a line."""
     largest = _U(0)
     while board:
         largest = max(largest, board & _U(0xF))
@@ -129,8 +106,13 @@ def _value_of_largest_tile(board):
 
 
 @njit(cache=True, nogil=True)
-def _expected(afterstate, depth, likely, least_likely, least_worth, lost, lines, table, search, state):
-    """Return the mean over all spawns of the best move's value; meaningless if the search has ended."""
+def _expected(afterstate, depth, likely, limits, lines, table, search, state):
+    """Return the mean over all spawns of the best move's value; meaningless if the search has ended.
+
+    `likely` is the probability of the afterstate. `limits` are the minimum probability and the minimum value
+    of an afterstate to search, and the value of a lost game.
+    """
+    least_likely, least_worth, lost = limits
     worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < least_worth or state[0].ended:
         return worth
@@ -160,21 +142,10 @@ def _expected(afterstate, depth, likely, least_likely, least_worth, lost, lines,
                 ):
                     if following != board:
                         likely_then = of_four if exponent else of_two
-                        best = max(
-                            best,
-                            _expected(
-                                following,
-                                depth - 1,
-                                likely_then,
-                                least_likely,
-                                least_worth,
-                                lost,
-                                lines,
-                                table,
-                                search,
-                                state,
-                            ),
+                        value = _expected(
+                            following, depth - 1, likely_then, limits, lines, table, search, state
                         )
+                        best = max(best, value)
                 worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (
                     best if best > _MINUS_INFINITY else lost
                 )

@@ -177,7 +177,7 @@ def test_a_player_asks_its_tables_first(
         (
             "table.json",
             json.dumps({"format": 4, "formation": "six", "largest": 12, "moves": 1}),
-            "the next tile 4096 is out of range",
+            "largest must be from 5 to 11, got 12",
         ),
         (
             "table.json",
@@ -204,9 +204,9 @@ def test_damaged_tables_are_refused_by_name(
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("moves.npy", lambda moves: moves[:-1], "do not belong together"),
-        ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "do not belong together"),
-        ("moves.npy", lambda moves: moves.astype(np.int32), "must be a list of uint8"),
+        ("moves.npy", lambda moves: moves[:-1], "the files of the table do not match"),
+        ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "the files of the table do not match"),
+        ("moves.npy", lambda moves: moves.astype(np.int32), "must be uint8"),
     ],
 )
 def test_files_that_do_not_fit_together_are_refused(

@@ -77,7 +77,7 @@ export class Curve {
     const context = this._canvas.getContext("2d");
     context.scale(ratio, ratio);
     context.font = `11px ${getComputedStyle(this._canvas).fontFamily}`;
-    const { title, lines, told } = this._worth();
+    const { title, lines, format } = this._plotted();
     this._title.replaceChildren(...title);
     const values = lines.flatMap((line) => line.values).filter(Number.isFinite);
     const least = values.reduce((found, value) => Math.min(found, value), 0);
@@ -86,7 +86,7 @@ export class Curve {
     const plot = { left: LEFT, right: width - RIGHT, top: TOP, floor: HEIGHT - BOTTOM };
     const x = (move) => plot.left + (move / last) * (plot.right - plot.left);
     const y = (value) => plot.floor - ((value - least) / (most - least)) * (plot.floor - plot.top);
-    drawAxes(context, plot, { x, y, last, least, most, told });
+    drawAxes(context, plot, { x, y, last, least, most, format });
     drawMilestones(context, plot, x, this._milestones ?? []);
     for (const line of lines) drawLine(context, { x, y, width, ...line });
     drawMarks(context, plot, x, this._verdicts);
@@ -95,18 +95,18 @@ export class Curve {
   }
 
   /** The plotted values: expected score or chance of success; without values, the score so far. */
-  _worth() {
+  _plotted() {
     const known = this._verdicts.filter(() => true); // without gaps
     const whole = known.filter(({ value }) => value !== null);
-    if (whole.length <= known.length / 2) return { title: ["Score so far"], lines: [line(this._scores)], told: points };
+    if (whole.length <= known.length / 2) return { title: ["Score so far"], lines: [line(this._scores)], format: points };
     const values = this._verdicts.map(({ value }) => value);
     if (mostOf(this._scale) === 1) {
-      return { title: [`Chance of success, by ${this._name}`], lines: [line(values)], told: percent };
+      return { title: [`Chance of success, by ${this._name}`], lines: [line(values)], format: percent };
     }
     const expected = values.map((value, move) => value && value + this._scores[move]);
     const title = [`Score to expect at the end, by ${this._name}`];
     if (known.length < this._boards.length - 1 || !known.every(({ luck }) => Number.isFinite(luck))) {
-      return { title, lines: [line(expected)], told: points };
+      return { title, lines: [line(expected)], format: points };
     }
     expected.push(this._scores.at(-1) + known.at(-1).next);
     const tiles = [0];
@@ -114,7 +114,7 @@ export class Curve {
     const moves = expected.map((score, move) => score - expected[0] - tiles[move]);
     const added = (kind, what, sum) => mark(kind, `${what}: ${sum < 0 ? "−" : "+"}${grouped(Math.abs(sum))}`);
     title.push(added("is-luck", "luck of the tiles", tiles.at(-1)), added("is-cost", "moves", moves.at(-1)));
-    return { title, lines: [line(moves, "--muted"), line(tiles, "--good"), line(expected)], told: points };
+    return { title, lines: [line(moves, "--muted"), line(tiles, "--good"), line(expected)], format: points };
   }
 }
 
@@ -145,7 +145,7 @@ function milestones(boards) {
   return found;
 }
 
-function drawAxes(context, { left, right }, { x, y, last, least, most, told }) {
+function drawAxes(context, { left, right }, { x, y, last, least, most, format }) {
   context.textBaseline = "middle";
   context.textAlign = "right";
   const isCrowded = least < 0 && y(least) - y(0) < LINE;
@@ -153,7 +153,7 @@ function drawAxes(context, { left, right }, { x, y, last, least, most, told }) {
     context.fillStyle = colorOf("--line");
     context.fillRect(left, y(value), right - left, 1);
     context.fillStyle = colorOf("--muted");
-    context.fillText(told(value), left - 6, y(value));
+    context.fillText(format(value), left - 6, y(value));
   }
   context.textBaseline = "bottom";
   for (const [share, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {

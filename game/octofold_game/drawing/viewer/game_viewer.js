@@ -29,10 +29,7 @@ export class GameViewer {
     this.curve = new Curve((move) => this.seek(move));
     this._view = new BoardView(board, "Board of the game");
     this._arrow = new Arrow(stage);
-    this._autoplay = new Autoplay(
-      () => this._forward(),
-      () => this._speed.update(),
-    );
+    this._autoplay = new Autoplay(() => this._forward(), () => this._speed.update());
     this._autoplay.speed = 3;
     this._speed = new SpeedControl(controls, this._autoplay, { verb: "Play" });
   }
