@@ -398,17 +398,24 @@ class Admission:
             has_slot=True,
         )
 
-    def queue(self, calls: Sequence[AcceptedCall]) -> None:
-        """Queue calls that arrived together; a call that finds no room ends with an error."""
-        for call, error in self._queue(calls):
+    def queue(self, calls: Sequence[AcceptedCall], *, alone: bool = False) -> None:
+        """Queue calls that arrived together; a call that finds no room ends with an error.
+
+        Args:
+            calls: the calls.
+            alone: as in `Batcher.submit_all`.
+        """
+        for call, error in self._queue(calls, alone=alone):
             call.done, call.error = True, error
             call.have_ended([call])
 
-    def _queue(self, calls: Sequence[AcceptedCall]) -> list[tuple[Call, OctofoldError]]:
+    def _queue(
+        self, calls: Sequence[AcceptedCall], *, alone: bool = False
+    ) -> list[tuple[Call, OctofoldError]]:
         """Queue calls, and return each refused call with its error."""
         all_refused: list[tuple[Call, OctofoldError]] = []
         for served, together in groupby(calls, _served):
-            for call, error in served.batcher.submit_all(together):
+            for call, error in served.batcher.submit_all(together, alone=alone):
                 assert isinstance(call, AcceptedCall)
                 try:
                     # Another version may have replaced this one since the lookup.

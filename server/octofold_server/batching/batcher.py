@@ -36,6 +36,13 @@ in the next batch."""
 WHOLE_SECONDS = 0.0015
 """Inference seconds that are too few to divide among lanes or batches, because every batch has overhead."""
 
+LONE_CALLS = 8
+"""Number of consecutive calls that must arrive alone, while no batch runs, before the next one runs on the
+thread that submits it. Two busy callers rarely take turns for so long."""
+
+LONE_SECONDS = 0.002
+"""Maximum time of a batch on the thread that submits it. Meanwhile, this thread takes no other calls."""
+
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be later than a lock can wait
 TOO_LATE = "the deadline passed before all boards were answered"
@@ -84,11 +91,15 @@ class Batcher:
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
+    To wake a lane takes time. Therefore a short batch of a lone caller runs on the thread that submits it,
+    with the backend of the first lane.
+
     A joined call has one board from each of several callers. A caller ends when a batch has answered its
     board, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the callers that
     end together.
 
-    `Call.have_ended` runs on a lane, on the thread that watches the deadlines, or on a thread in `cancel`.
+    `Call.have_ended` runs on a lane, on the thread that watches the deadlines, or on a thread in `submit_all`
+    or `cancel`.
 
     Args:
         backends: one backend for each lane; the additional lanes of long searches use the first one.
@@ -99,6 +110,7 @@ class Batcher:
         statistics: records every batch; None makes new statistics.
         budgets: the time budgets of searches; None if the backends are networks.
         clock: returns the time in seconds; used to choose the sizes of batches.
+        lends: whether any thread may run the first backend. Not for searches.
     """
 
     def __init__(
@@ -111,6 +123,7 @@ class Batcher:
         statistics: ModelStatistics | None = None,
         budgets: SearchBudgets | None = None,
         clock: Callable[[], float] = time.monotonic,
+        lends: bool = False,
     ) -> None:
         self.lanes = len(backends)
         self.max_batch_size = max_batch_size
@@ -124,6 +137,10 @@ class Batcher:
         self._deadlines = DeadlineHeap()
         self._pace = Pace()
         self._now = clock
+        self._backends = backends
+        self._lends = lends
+        self._is_lent = False  # whether the first backend runs a batch for a thread in `submit_all`
+        self._lone_calls = 0  # number of consecutive calls that arrived alone
         self._in_batches: dict[int, tuple[int, float]] = {}  # boards and start of running batches, by thread
         self._closed = False
         self._when_closed: Callable[[], None] | None = None
@@ -131,12 +148,12 @@ class Batcher:
         self._changed = threading.Condition(self._lock)
         self._long_changed = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes earlier
-        lanes = [(f"{name}-{lane}", backend, 0.0) for lane, backend in enumerate(backends)]
+        lanes = [(f"{name}-{lane}", lane, 0.0) for lane in range(self.lanes)]
         if budgets is not None:
-            lanes += [(f"{name}-long-{at}", backends[0], longest) for at, longest in enumerate(LONG_LANES)]
+            lanes += [(f"{name}-long-{at}", 0, longest) for at, longest in enumerate(LONG_LANES)]
         self._threads = [
-            threading.Thread(target=self._run_lane, args=(backend, longest), name=thread, daemon=True)
-            for thread, backend, longest in lanes
+            threading.Thread(target=self._run_lane, args=(lane, longest), name=thread, daemon=True)
+            for thread, lane, longest in lanes
         ]
         self._running = len(self._threads)
         self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
@@ -174,10 +191,15 @@ class Batcher:
         if refused := self.submit_all([call]):
             raise refused.pop()[1]  # popped, so that the error and the list form no cycle
 
-    def submit_all(self, calls: Iterable[Call]) -> list[tuple[Call, OctofoldError]]:
+    def submit_all(self, calls: Iterable[Call], *, alone: bool = False) -> list[tuple[Call, OctofoldError]]:
         """Queue the boards of calls that arrived together.
 
         Of a joined call, as many boards as fit are queued; of any other call, all or none.
+
+        Args:
+            calls: the calls.
+            alone: whether the calls are a single one, no other call waits to be submitted, and this thread
+                may run its boards.
 
         Returns:
             The refused calls, each with the error that `submit` would raise. If only a part of a joined call
@@ -186,6 +208,7 @@ class Batcher:
         refused: list[tuple[Call, OctofoldError]] = []
         levels = set()
         with self._lock:
+            is_lone = alone and not self._in_batches and not self._ready_boards
             for call in calls:
                 level = self._level_of(call)
                 if error := self._refusal(call, level):
@@ -199,9 +222,35 @@ class Batcher:
                     refused.append((without_room, self._full(level, 1)))
                 if call.deadline != math.inf and self._deadlines.add(call):
                     self._sooner.notify()
-            for level in levels:
-                self._wake(level)
+            self._lone_calls = self._lone_calls + 1 if is_lone else 0
+            seconds = self._ready_boards * self._pace.seconds_per_board
+            runs_here = self._lends and self._lone_calls > LONE_CALLS and seconds <= LONE_SECONDS
+            if runs_here:
+                late: list[Call] = []
+                batch = self._form_batch(late)
+                self._is_lent = True
+                self._running += 1
+            else:
+                for level in levels:
+                    self._wake(level)
+        if runs_here:
+            self._run_here(batch, late)
         return refused
+
+    def _run_here(self, batch: list[_Slice], late: list[Call]) -> None:
+        """Run a batch on this thread with the lent backend, and notify the calls that it left out as late."""
+        try:
+            _notify(late)
+            if batch:
+                _notify(self._run_batch(self._backends[0], batch))
+        finally:
+            with self._lock:
+                self._in_batches.pop(threading.get_ident(), None)
+                self._is_lent = False
+                self._running -= 1
+                if self._ready_boards or self._closed:
+                    self._changed.notify_all()
+                    self._sooner.notify()
 
     def _refusal(self, call: Call, level: _Level) -> OctofoldError | None:
         size = len(call.boards)
@@ -287,29 +336,32 @@ class Batcher:
         if self._when_closed is not None:
             self._when_closed()
 
-    def _run_lane(self, backend: Backend, longest: float) -> None:
+    def _run_lane(self, lane: int, longest: float) -> None:
         """Run batches until the batcher is closed and its calls have ended.
 
         On a lane of long searches, `longest` is the maximum seconds per board; 0 on other lanes.
         """
         if longest and sys.platform == "linux":  # elsewhere, this would set the priority of the whole process
             os.setpriority(os.PRIO_PROCESS, 0, LONG_NICENESS)
-        buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         try:
-            while batch := self._take_batch(longest):
-                _notify(self._run_batch(backend, batch, buffer))
+            while batch := self._take_batch(lane, longest):
+                _notify(self._run_batch(self._backends[lane], batch))
                 del batch  # frees its calls while this lane waits
         finally:
             with self._lock:
                 self._running -= 1
                 self._sooner.notify()
 
-    def _take_batch(self, longest: float) -> list[_Slice]:
+    def _take_batch(self, lane: int, longest: float) -> list[_Slice]:
         """Wait for boards, and return a batch of them; empty if the batcher is closed and no board waits."""
         while True:
             late: list[Call] = []
             with self._lock:
                 self._in_batches.pop(threading.get_ident(), None)
+                if self._is_lent and not lane:
+                    self._changed.notify()  # another lane may take the boards
+                    self._changed.wait()
+                    continue
                 batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
                 if self._budgets is not None:
                     for call, _, _ in batch:  # `_requeue` puts a call with boards left behind the others
@@ -414,12 +466,12 @@ class Batcher:
         room = self.max_batch_size - sum(stop - start for _, start, stop in batch)
         return left <= room and left * self._pace.seconds_per_board <= WHOLE_SECONDS
 
-    def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
+    def _run_batch(self, backend: Backend, batch: list[_Slice]) -> list[Call]:
         """Run a batch, and return the calls that have ended with it."""
         taken = time.monotonic()
         running = self._take_over(batch) if self._budgets is not None else None
         views = [each.boards for each in batch]
-        boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
+        boards = views[0] if len(views) == 1 else np.concatenate(views)
         outputs = batch[0].call.outputs
         if len(batch) > 1:
             outputs = outputs.union(*[each.call.outputs for each in batch])

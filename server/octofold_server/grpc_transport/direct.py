@@ -49,6 +49,7 @@ class DirectRpc:
         "_begun", "_call", "_ended", "_forget", "_owed", "_peer", "deadline", "metadata", "on_left",
         "on_message", "on_over", "on_sent", "unread_bytes",
     )  # fmt: skip
+    is_alone = False  # unknown
 
     def __init__(self, event: Any, forget: Callable[[DirectRpc], None]) -> None:
         self._call = event.call

@@ -46,6 +46,8 @@ class Rpc(Protocol):
         on_over: called when the call has ended, the client has received its end, and the transport has
             removed the call.
         unread_bytes: bytes of memory of an ended call until `on_over`; 0 before its end, or if unknown.
+        is_alone: whether the serving thread was waiting when the call arrived, and no other call came with
+            it. The thread may then run the boards of the call.
     """
 
     metadata: Metadata
@@ -55,6 +57,7 @@ class Rpc(Protocol):
     on_left: OnLeft
     on_over: Callable[[], None] | None
     unread_bytes: int
+    is_alone: bool
 
     def peer(self) -> str:
         """Return the client's address."""

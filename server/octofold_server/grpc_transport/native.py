@@ -38,6 +38,9 @@ CONNECTION_OPTIONS = ("grpc.max_connection_idle_ms", "grpc.max_connection_age_ms
 PINGS = 3
 """Minimum pings per `idle_seconds` on a connection with calls, so that its client answers often enough."""
 
+SHORTEST_WAIT_SECONDS = 20e-6
+"""Time in which the serving thread receives a call that arrived while the thread was busy."""
+
 DRAIN_SECONDS = 0.02
 """Seconds between checks whether all replies were sent, and time for sending the last bytes."""
 
@@ -51,11 +54,11 @@ class NativeRpc:
     """Implements `octofold_server.grpc_transport.interface.Rpc` for calls whose message has arrived."""
 
     __slots__ = (
-        "_listener", "_number", "_peer", "_unsent", "deadline", "metadata", "on_left", "on_message",
-        "on_over", "on_sent", "unread_bytes",
+        "_listener", "_number", "_peer", "_unsent", "deadline", "is_alone", "metadata", "on_left",
+        "on_message", "on_over", "on_sent", "unread_bytes",
     )  # fmt: skip
 
-    def __init__(self, listener: _Listener, number: int, details: Any) -> None:
+    def __init__(self, listener: _Listener, number: int, details: Any, is_alone: bool) -> None:
         self._listener = listener
         self._number = number
         self.metadata: Metadata
@@ -66,6 +69,7 @@ class NativeRpc:
         self.on_left: OnLeft = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0  # unknown
+        self.is_alone = is_alone
         self._unsent = b""
 
     def peer(self) -> str:
@@ -139,14 +143,17 @@ class _Listener:
         """
         calls, takes = self.calls, [method.take for method in methods.unary.values()]
         recv: Any = self.front.recv_batch_details  # the types of its tuples depend on the kind of event
+        clock = time.monotonic
+        waits_since = clock()
         while (events := recv(MOST_EVENTS, round(1000 * TICK_SECONDS))) is not None:
+            is_alone = len(events) == 1 and clock() - waits_since >= SHORTEST_WAIT_SECONDS
             on_beat()
             arrived: dict[int, list[Arrived]] = {}
             ended = {event[1] for event in events if event[0] != EVENT_CALL}
             for kind, number, method, message, _, details in events:
                 if kind != EVENT_CALL:
                     continue
-                calls[number] = rpc = NativeRpc(self, number, details)
+                calls[number] = rpc = NativeRpc(self, number, details, is_alone)
                 if number in ended:  # nobody waits for an answer
                     methods.refuse_departed(rpc)
                 elif len(message) > most_bytes:
@@ -164,6 +171,7 @@ class _Listener:
                         fail(one, error, "gRPC")  # logs it
             for waiting in list(self.unsent):
                 waiting.send_again()
+            waits_since = clock()
         self._leave(list(calls.values()))
 
     def _leave(self, leaving: Sequence[NativeRpc]) -> None:

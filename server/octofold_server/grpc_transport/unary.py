@@ -112,7 +112,7 @@ class UnaryCalls(Generic[AnyMessage]):
                 calls.append(joined)
             else:
                 calls += [call for one in together if (call := self._accept(*one)) is not None]
-        self._admission.queue(calls)
+        self._admission.queue(calls, alone=arrived[0][0].is_alone)
 
     def _alike(self, arrived: Sequence[Arrived]) -> list[tuple[int, list[Arrived]]]:
         """Group calls whose messages differ only in 16 bytes, which are likely their board.

@@ -163,6 +163,7 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{folder.name}-{folder.version}",
             statistics=statistics,
+            lends=self._device == "cpu",
         )
         value = [VALUE] if isinstance(backends[0], ValueBackend) else []
         return precision, batcher, (*OUTPUTS, *value)

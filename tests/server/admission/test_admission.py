@@ -228,7 +228,7 @@ class RecordingRpc(NativeRpc):
     """A call without a connection that records how it ends: with a reply, or with the number of a status."""
 
     def __init__(self, ends: Queue[bytes | int]) -> None:
-        self.metadata, self.deadline = (), math.inf
+        self.metadata, self.deadline, self.is_alone = (), math.inf, False
         self._ends = ends
 
     def peer(self) -> str:

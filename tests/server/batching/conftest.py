@@ -26,6 +26,7 @@ def new_batcher() -> Iterator[NewBatcher]:
         queue_capacity: int = 100_000,
         search_cores: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        lends: bool = False,
     ) -> Batcher:
         batcher = Batcher(
             [backend] * lanes,
@@ -33,6 +34,7 @@ def new_batcher() -> Iterator[NewBatcher]:
             queue_capacity=queue_capacity,
             budgets=SearchBudgets(search_cores) if search_cores else None,
             clock=clock,
+            lends=lends,
         )
         batchers.append((batcher, backend))
         return batcher

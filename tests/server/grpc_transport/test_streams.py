@@ -48,6 +48,7 @@ class Wire:
     metadata: Metadata = ()
     deadline = math.inf
     unread_bytes = 0
+    is_alone = False
 
     def __init__(self) -> None:
         self.on_message: Any = None

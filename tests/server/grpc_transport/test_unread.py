@@ -110,6 +110,7 @@ class Ended:
     """A call whose client does not read its reply of 1,000 bytes."""
 
     unread_bytes = 1000
+    is_alone = False
     why = ""
 
     def cut_off(self, _: int, why: str) -> None:
