@@ -1,10 +1,10 @@
-"""The client library. It asks a server for next moves, plays full games and measures how well a model plays.
+"""The client library. It requests moves from a server, plays full games and measures how well a model plays.
 
     with Client("127.0.0.1:50051") as client:
         client.next_moves(boards).moves
 
-This module lists the public names, except for the exceptions, which `octofold_client.errors` lists. It
-imports neither the server nor any machine-learning library.
+`octofold_client.errors` describes the exceptions. The library imports neither the server nor any
+machine-learning library.
 """
 
 from octofold_client import (

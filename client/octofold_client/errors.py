@@ -91,7 +91,7 @@ class EvaluationError(OctofoldError):
 
 
 class UsageError(EvaluationError):
-    """The arguments are invalid or contradict each other, whatever the files and servers contain."""
+    """The arguments are invalid or contradict each other, regardless of files and servers."""
 
 
 class OtherEvaluation(EvaluationError):

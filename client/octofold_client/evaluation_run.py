@@ -1,7 +1,4 @@
-"""Runs an evaluation from the connection to the result.
-
-The subcommands of `octofold` use `Players`; programs and notebooks use `evaluate` and `merge`.
-"""
+"""Runs an evaluation from connection to result. Commands use `Players`, programs `evaluate` and `merge`."""
 
 import sys
 import threading
@@ -44,17 +41,16 @@ if TYPE_CHECKING:  # extras, and rich
 
 PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Default numbers of games at a time, for a server and for a local player. A server needs large batches. A
-local player is slow; with fewer games at a time, the first games finish sooner."""
+local player is slow; with fewer games at a time, its first games finish sooner."""
 SAVE_SECONDS = 5.0
-"""Minimum time between two saves of unfinished games. A killed program loses the moves since the last
-save."""
+"""Minimum time between saves of unfinished games. A killed program loses the moves since the last save."""
 _SAVING_SHARE = 0.05
 """Maximum share of the running time spent on saving unfinished games."""
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """The result of `evaluate`. Its `repr` is a table."""
+    """The result of `evaluate` or `merge`. Its `repr` is a Markdown text with a table of the figures."""
 
     evaluation: Evaluation
     folder: ResultFolder
@@ -63,7 +59,7 @@ class EvaluationResult:
     @property
     def summary(self) -> Summary:
         """Average, median, best score and the share of games that reached each tile, with 95% intervals."""
-        assert self.evaluation.summary is not None  # `evaluate` plays all games
+        assert self.evaluation.summary is not None  # no game is missing
         return self.evaluation.summary
 
     @property
@@ -72,7 +68,7 @@ class EvaluationResult:
         return self.evaluation.games
 
     def figures(self) -> "dict[str, Figure]":
-        """Return the pictures, by the names score-distribution and tiles-reached.
+        """Return the pictures, by their names `score-distribution` and `tiles-reached`.
 
         Raises:
             EvaluationError: matplotlib is not installed (the extra `plots`).
@@ -93,16 +89,16 @@ class Games:
     """The games to play, and how to play them."""
 
     wanted: int | Slice
-    """Number of games, counted from game 0 of the seed, or a slice of these games."""
+    """Number of games, from game 0 of the seed on, or a slice of an evaluation."""
     seed: int
     parallel: int | None = None
     """Number of games at a time; None for `PARALLEL`, or `LOCAL_PARALLEL` for a local player."""
     watch: bool = False
     """Whether to write the boards of running games to live.json, for the server's page."""
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS
-    """How long servers are retried while none answers."""
+    """Time for which servers are retried while none answers."""
     values: Judge | None = None
-    """The value function with which luck is removed from averages; None for plain averages only."""
+    """The value function that measures luck; None for no luck adjustment."""
 
     @property
     def range(self) -> range:
@@ -126,15 +122,15 @@ class Players:
     targets: Sequence[str] = ()
     """Addresses of the servers that have the models, as in `Servers`."""
     models: Sequence[tuple[str, str]] = ()
-    """Name and version of each model; empty for the server's default model or the newest ready version."""
+    """Name and version of each model. An empty name is the server's default model, an empty version is the
+    newest ready one."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalContender] = ()
-    """The local players. Load them before the `with` block: loading may take seconds, during which the block
-    would delay Ctrl-C."""
+    """The local players. They are loaded before the `with` block, because it would delay Ctrl-C."""
     cluster: "RayCluster | None" = None
     """Ray cluster whose tasks play the games; None to play in this process."""
     retry_timeout_seconds: float = 0.0
-    """How long servers are retried at the start while none answers."""
+    """Time for which servers are retried at the start while none answers."""
     contenders: list[Contender] = field(default_factory=list, init=False)
     """The models, then the local players."""
     check: Callable[[], None] = field(init=False)
@@ -176,15 +172,14 @@ class Players:
 
         Games that an earlier run left unfinished continue. The servers share the games; if a server fails,
         its games continue on the others. All games are kept, including the unfinished ones, even if the
-        evaluation fails. If the folder contains the games and the result of a larger evaluation, that
-        result is not overwritten.
+        evaluation fails. The result of a larger evaluation in the folder is not overwritten.
 
         Args:
             contender: one of `contenders`.
             folder: folder for the games and the result.
             games: the games to play, and how to play them.
-            command: whether a command line started the evaluation. If so, messages suggest repeating the
-                command, otherwise the call.
+            command: whether a command line, not a program, started the evaluation. Messages and `runs.jsonl`
+                mention the command line only in this case.
 
         Raises:
             OtherEvaluation: the folder contains games of another player or seed, or a server has changed the
@@ -263,7 +258,7 @@ class Players:
         progress: "EvaluationProgress",
         live: LiveFile | None,
     ) -> tuple[list[GameSummary], RunFigures]:
-        """Play the missing games. Return all games, sorted by index, and the figures of the run."""
+        """Play the missing games. Return all requested games, sorted by index, and the figures of the run."""
         if kept.recovered:
             progress.remark(
                 f"{kept.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
@@ -357,14 +352,15 @@ def evaluate(
         model: model of the server; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         credentials: credentials for the servers.
-        slice: (K, N) cuts the games into N slices and plays only slice K; `merge` puts the slices together.
+        slice: (K, N) to play only slice K of N; `merge` puts the slices together. None for all games.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation, the slice does not exist, or `games`
-            or `parallel` is below 1.
+        EvaluationError: the folder contains games of another evaluation or cannot be used, the slice does not
+            exist, or `games` or `parallel` is below 1.
         BrokenAnswer: the player made an illegal move, or did not return one move for each board.
+        ReplayError: a replay file of the folder is damaged.
         OctofoldError: a call failed.
-        OSError: the folder cannot be written.
+        OSError: a file cannot be written.
     """
     for name, value in (("games", games), ("parallel", parallel)):
         if value is not None and value < 1:

@@ -1,4 +1,4 @@
-"""Explains how to install a missing extra, such as `plots`."""
+"""Explains how to install a missing extra of the package, such as `plots`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from octofold_client.errors import EvaluationError
 
 @contextmanager
 def require_extra(extra: Literal["plots", "ray"]) -> Iterator[None]:
-    """Run a block that imports modules of an extra. If they are missing, say how to install the extra.
+    """Run a block that imports modules of an extra.
 
     Raises:
-        EvaluationError: a package of the extra is not installed.
+        EvaluationError: a package of the extra is not installed; the message has the command to install it.
     """
     try:
         yield

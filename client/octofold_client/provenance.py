@@ -1,7 +1,7 @@
 """Records where results come from: the command, the machine and the time of each run.
 
 The file `runs.jsonl` of a result folder has one line for each run that added games, because an evaluation may
-continue on another machine. Results of older versions of Octofold have no such file.
+continue on another machine. Result folders of older versions of Octofold lack the file.
 """
 
 import platform
@@ -21,7 +21,6 @@ from octofold_game.system.processors import cpu_name, usable_cores
 RUNS_FILE = "runs.jsonl"
 _MAX_BYTES = 1 << 20
 _MAX_RUNS = 50
-"""Maximum number of runs that `runs_of` returns."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Provenance:
 
 @contextmanager
 def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Record the block as a run, even if it fails. A block that changes no replay file is not recorded.
+    """Record the block as a run, even if it fails, unless it changes no replay file of the folder.
 
     Raises:
         OSError: the run cannot be recorded. An error of the block takes precedence.
@@ -83,13 +82,13 @@ def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
 
 
 def _replay_files(folder: Path) -> list[tuple[int, int]]:
-    """Return size and modification time of each replay file."""
+    """Return size in bytes and modification time in nanoseconds of each replay file in the folder."""
     found = (file.stat() for file in sorted(folder.glob("*.replay")))
     return [(status.st_size, status.st_mtime_ns) for status in found]
 
 
 def runs_of(folder: Path) -> list[Provenance]:
-    """Return the last runs that added games to a result folder, oldest first. Malformed lines are skipped."""
+    """Return the last 50 runs that added games to a folder, oldest first. Malformed lines are skipped."""
     try:
         lines = read_regular(folder / RUNS_FILE, _MAX_BYTES).splitlines()
     except OSError:
@@ -102,7 +101,7 @@ def runs_of(folder: Path) -> list[Provenance]:
 
 
 def format_utc(moment: datetime) -> str:
-    """Format a time in UTC, to the minute."""
+    """Format a time, which must be in UTC, to the minute."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 

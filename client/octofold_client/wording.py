@@ -16,7 +16,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
-    """Return the fewest decimals, at least `least`, that keep each limit on its side of each mark.
+    """Return the fewest decimals, from `least` to 9, that keep each limit on its side of each mark.
 
     For example, an interval that excludes the mark 0 still excludes it after rounding.
     """
@@ -39,14 +39,17 @@ def describe(error: Exception) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration such as "40 s", "3 min" or "1.5 h"."""
+    """Format a duration in seconds, such as "40 s", "3 min" or "1.5 h"; less than a second is "1 s"."""
     if seconds < 90:
         return f"{max(1.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table. The first column is left-aligned, the others right-aligned."""
+    """Return the lines of a Markdown table from its rows, the first with the headings.
+
+    The first column is left-aligned, the others are right-aligned.
+    """
     cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths

@@ -36,30 +36,33 @@ class Comparison:
     """`[N]`: scores of the first player. Element `i` of `second_scores` is from the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
-    """The reason why the players are not compared: which games are missing. Empty if no game is missing."""
+    """The reason why the players are not compared: the missing games. Empty if no game is missing."""
     interval: Interval | None
-    """95% confidence interval of the plain difference, second minus first. None for too few games, and if the
-    results determined the number of games."""
+    """95% confidence interval of the plain difference, second minus first. None if games are missing, if
+    the scores differ in fewer than `MIN_GAMES` games, and if the results determined the number of games."""
     bets: Bets | None
-    """The bets of the sequential test. None for too few games, and for more than two players if the number of
-    games was fixed in advance."""
+    """The bets of the sequential test. None if games are missing or too few, if no score of the first player
+    counts, and for more than two players if the number of games was fixed in advance."""
     bets_interval: Interval | None
-    """95% confidence interval of the capped difference, second minus first, valid at any look."""
+    """95% confidence interval of the capped difference, second minus first, valid at any look; None without
+    `bets`."""
     stopped: bool = False
     """Whether the results determined the number of games (optional stopping)."""
     question: Question | None = None
     """The question about the two players; None asks which one is better."""
     finding: Finding | None = None
-    """The answer to the question; None without a question and for too few games."""
+    """The answer to the question; None without a question or without `bets`."""
     capped: bool = True
     """Whether the bets count scores only up to a cap."""
     corrected_for: int = 1
     """Number of pairwise comparisons for which the intervals are corrected."""
     p_value: float | None = None
-    """P-value of the plain difference, corrected like its interval; None if it was not computed."""
+    """P-value of the plain difference, corrected like `interval`. None for only two players, and without
+    `interval`."""
     without_luck: tuple[float, Interval] | None = None
     """The difference of the luck-adjusted averages, second minus first, and its interval. None without luck
-    adjustment, and if the plain difference has no interval."""
+    adjustment, for fewer than `MIN_GAMES_TO_ADJUST` games, for more than two players, or without `interval`.
+    """
 
     @classmethod
     def of(
@@ -128,10 +131,7 @@ class Comparison:
 
     @property
     def deciding_difference(self) -> tuple[float, Interval | None]:
-        """The difference that the result is based on, second minus first, and its interval.
-
-        It is the capped difference if `stopped`, otherwise the plain one.
-        """
+        """The capped difference if `stopped`, else the plain one, and its interval; second minus first."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
@@ -162,7 +162,7 @@ class Comparison:
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """Share of each player's games above the cap and its 95% interval, by name; empty without a cap."""
+        """Share of games above the cap and its 95% interval, by player's name; empty without a cap."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval of `deciding_difference` excludes 0."""
+        """Whether no game is missing and the interval of `deciding_difference` excludes 0."""
         if self.unfinished:
             return False
         _, interval = self.deciding_difference
@@ -201,12 +201,12 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The result in words: the answer to the question, then the plain and the capped difference."""
-        told = self._plain_in_words, self._without_luck_in_words, self._capped_in_words
-        said = [self.unfinished] if self.unfinished else list(told)
+        """The result in words: the answer to the question, if any, then the differences of the averages."""
+        differences = [self._plain_in_words, self._without_luck_in_words, self._capped_in_words]
+        said = [self.unfinished] if self.unfinished else differences
         if self.question is not None:
             said.insert(0, self.question.sentence(self.first.name, self.second.name, self.answer))
-        return " ".join(filter(None, [*said, self._sameness]))
+        return " ".join(filter(None, [*said, self._sameness_in_words]))
 
     @property
     def _plain_in_words(self) -> str:
@@ -238,9 +238,14 @@ class Comparison:
 
     @property
     def _capped_in_words(self) -> str:
-        """The result of the sequential test in words, with the cap of the scores."""
+        """The result of the sequential test, or the reason why it has none; empty if neither is needed."""
         if self.bets is None:
-            return self._no_bets if self.stopped or self.question is not None else ""
+            if not self.stopped and self.question is None:
+                return ""
+            least = FIRST_GAMES * self.capped
+            if len(self.first_scores) > least:
+                return f"The sequential test gives no result, because no score of {self.first.name} counts."
+            return f"The sequential test requires more than {counted(least, 'game')}."
         games = f"{counted(len(self.bets.first), 'game')} each"
         conditions = []
         if self.above_cap:
@@ -276,33 +281,26 @@ class Comparison:
         )
 
     @property
-    def _no_bets(self) -> str:
-        games = len(self.first_scores)
-        least = FIRST_GAMES * self.capped
-        if games > least:
-            return f"The sequential test gives no result, because no score of {self.first.name} counts."
-        return f"The sequential test requires more than {counted(least, 'game')}."
-
-    @property
     def _games_in_words(self) -> str:
         return f"{counted(len(self.first_scores), 'game')} each"
 
     @property
-    def _sameness(self) -> str:
-        """A sentence that both are the same player or score the same in all games; otherwise empty."""
+    def _sameness_in_words(self) -> str:
+        """A sentence that the players are the same, or scored the same in all games; otherwise empty."""
         ours, theirs = (
             (side.conditions.sha256, side.conditions.precision, side.conditions.player)
             for side in (self.first, self.second)
         )
         if ours == theirs and ours[0] is not None:
-            return f"Both are the same player: their SHA-256 is {ours[0][:12]}..."
+            names = f"{self.first.name} and {self.second.name}"
+            return f"{names} are the same player: their SHA-256 is {ours[0][:12]}..."
         games = len(self.first_scores)
         if self.equal_games != games or games < MIN_GAMES:
             return ""
         rarest = 1 - ERROR_RATE ** (1 / games)
         return (
-            f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they "
-            f"are not copies, they differ in less than {100 * rarest:.2g}% of all games (95% confidence)."
+            f"Both players scored the same in each of the {games:,} games, as two copies do. If they are not "
+            f"copies, they differ in less than {100 * rarest:.2g}% of all games (95% confidence)."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Compares several players with each other: every pair of them, and the league table.
+"""Compares every pair of several players, and ranks the players in a league table.
 
-The confidence intervals of all differences are simultaneous: the probability that any of them misses its true
-difference is 5%. Among many pairs of equal players, some ordinary 95% interval would exclude 0 by chance.
+The confidence intervals of all differences are simultaneous: with a probability of at least 95%, all of them
+contain the true differences. Among many pairs of equal players, some ordinary 95% interval would exclude 0 by
+chance.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from octofold_client.evaluation.sides import Side, with_common_games
 
 @dataclass(frozen=True)
 class Standing:
-    """One row of the league table."""
+    """The row of a player in the league table."""
 
     side: Side
     scores: NDArray[np.int64]
@@ -34,7 +35,7 @@ class Standing:
     """95% confidence interval of the average score, not corrected for multiple comparisons. None if games are
     missing or too few."""
     adjusted: AdjustedAverage | None
-    """The luck-adjusted average; None without luck adjustment."""
+    """The luck-adjusted average; None without luck adjustment or for too few games."""
     rank: tuple[int, int] | None
     """The best and the worst rank that the intervals of all differences allow; None if games are missing."""
 
@@ -57,7 +58,7 @@ class Contest:
     """A comparison of two or more players, pair by pair."""
 
     standings: tuple[Standing, ...]
-    """The row of each player, in the order of the sides."""
+    """The row of each player, in the order in which the players were given."""
     pairs: tuple[Comparison, ...]
     """The comparison of each pair of players, in the order of `itertools.combinations`."""
 
@@ -70,7 +71,7 @@ class Contest:
         question: Question | None = None,
         capped: bool = True,
     ) -> "Contest":
-        """Compare at least two sides by the games that all of them finished.
+        """Compare at least two sides by the games that all sides without missing games have in common.
 
         Args:
             sides: the players with their scores; their names must differ.
@@ -79,7 +80,7 @@ class Contest:
             capped: whether bets count scores only up to a cap.
 
         Raises:
-            EvaluationError: the sides have no games in common.
+            EvaluationError: the seeds differ, or the sides without missing games have no games in common.
         """
         sides = with_common_games(sides)
         number = len(sides) * (len(sides) - 1) // 2
@@ -95,12 +96,12 @@ class Contest:
 
     @property
     def ranked(self) -> list[Standing]:
-        """The rows in descending order of the average. Players without an average come last."""
+        """The rows in descending order of the average score. Players with missing games come last."""
         return sorted(self.standings, key=lambda standing: -(standing.average or 0.0))
 
     @property
     def compared(self) -> dict[Path, range]:
-        """The indices of the compared games, by the result folder of each player without missing games."""
+        """The range from the first to the last compared game, by result folder of each finished side."""
         return {
             standing.side.folder: range(min(scores), max(scores) + 1)
             for standing in self.standings
@@ -126,20 +127,16 @@ class Contest:
             "paired": True,
             "valid_at_any_stop": first.stopped,
             "corrected_for": first.corrected_for,
-            "question": question
-            and {
-                "kind": question.kind,
-                "margin": float(question.margin),
-            },
+            "question": question and {"kind": question.kind, "margin": float(question.margin)},
             "answer": self.answer,
             "decided": self.decided,
-            "players": [_player(standing) for standing in self.standings],
+            "players": [_standing_json(standing) for standing in self.standings],
             "pairs": [pair.to_json() for pair in self.pairs],
         }
 
 
 def _corrected(pairs: Sequence[Comparison], scores: NDArray[np.float64]) -> list[Comparison]:
-    """Return the pairs with simultaneous intervals. `scores` `[K, N]` omits players with missing games."""
+    """Return the pairs with simultaneous intervals, from the scores `[K, N]` of the finished sides."""
     differences = iter(pair_differences(scores) or ())
     corrected = []
     for pair in pairs:
@@ -178,7 +175,7 @@ def _standing(side: Side, rank: tuple[int, int] | None) -> Standing:
     return Standing(side, scores, interval, side.adjusted, rank)
 
 
-def _player(standing: Standing) -> dict[str, Any]:
+def _standing_json(standing: Standing) -> dict[str, Any]:
     finished = standing.side.finished
     return {
         "name": standing.side.name,
@@ -212,7 +209,7 @@ class Difference:
 def pair_differences(scores: NDArray[np.float64]) -> list[Difference] | None:
     """Return the differences (second minus first) of all pairs, in the order of `itertools.combinations`.
 
-    This is the single-step max-t method (Hothorn, Bretz and Westfall, "Simultaneous inference in general
+    The method is single-step max-t (Hothorn, Bretz and Westfall, "Simultaneous inference in general
     parametric models", 2008). All intervals use the same quantile of the largest absolute t statistic of
     all pairs. The distribution of this statistic is simulated with a fixed seed, from the multivariate t
     distribution with the covariance of the averages.

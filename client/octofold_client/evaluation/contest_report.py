@@ -26,7 +26,7 @@ _MOST_NAMED = 3
 def markdown(contest: Contest) -> str:
     """Return the report as Markdown: the tables, then the result in words."""
     if len(contest.pairs) == 1:
-        tables = [_two(contest)]
+        tables = [_rows_of_two(contest)]
     else:
         tables = [rows for rows in (league_rows(contest), pair_rows(contest)) if len(rows) > 1]
     parts = ["\n".join(aligned(rows)) for rows in tables]
@@ -44,7 +44,7 @@ def sentences(contest: Contest) -> list[str]:
             for standing in contest.standings
             if not standing.side.finished
         ]
-        said.append(_explained(contest))
+        said.append(_significance(contest))
     return said
 
 
@@ -59,14 +59,14 @@ def write_files(contest: Contest, folder: Path) -> None:
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
-    """Return the headings of the columns with figures of a player."""
+    """Return the names of a player's figures, with those without luck if any player has them."""
     adjusted = any(standing.adjusted is not None for standing in contest.standings)
     without = ("without luck", "its interval") if adjusted else ()
     return ("average score", "95% interval", *without, "median", "best")
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """Return `number` figures of a player, in the order of `_headings`; empty texts if games are missing."""
+    """Return a player's figures for the `number` names of `_headings`; empty texts if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
@@ -78,7 +78,7 @@ def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
     return tuple(figures)
 
 
-def _two(contest: Contest) -> Rows:
+def _rows_of_two(contest: Contest) -> Rows:
     (pair,) = contest.pairs
     headings = _headings(contest)
     columns = [_figures_of(standing, len(headings)) for standing in contest.standings]
@@ -117,7 +117,7 @@ def pair_rows(contest: Contest) -> Rows:
     return [tuple(heading), *rows]
 
 
-def _explained(contest: Contest) -> str:
+def _significance(contest: Contest) -> str:
     pairs = [pair for pair in contest.pairs if not pair.unfinished]
     if not pairs:
         return "No pair can be compared, because games are missing."
@@ -125,7 +125,7 @@ def _explained(contest: Contest) -> str:
     valid = (
         "The 95% intervals of the differences and the ranks are simultaneously valid"
         + (" at any look (Bonferroni correction)." if stopped else " (single-step max-t correction).")
-        + _cap(pairs)
+        + _cap_note(pairs)
     )
     unclear = [pair for pair in pairs if not pair.clear]
     if not unclear:
@@ -139,8 +139,8 @@ def _explained(contest: Contest) -> str:
     )
 
 
-def _cap(pairs: Sequence[Comparison]) -> str:
-    """Return sentences about the cap and about each player's share of games above it; empty without a cap."""
+def _cap_note(pairs: Sequence[Comparison]) -> str:
+    """Return sentences about the cap and each player's share of games above the cap; empty without a cap."""
     shares = {name: share for pair in pairs for name, share in pair.above_cap.items()}
     if not shares:
         return ""

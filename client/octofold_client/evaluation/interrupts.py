@@ -9,20 +9,20 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """While the block runs, delays signals until `check` is called. Call `check` often.
+    """A context manager that delays signals until `check` is called or the block ends. Call `check` often.
 
-    Signals without a Python handler are not delayed. Use this only in the main thread, because no other
-    thread can set signal handlers.
+    If the block raises an exception, delayed signals are dropped. Signals without a Python handler are not
+    delayed. Enter the block only in the main thread, because no other thread can set signal handlers.
     """
 
     def __enter__(self) -> Self:
         self._noted: signal.Signals | None = None
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {}
-        for number in NUMBERS:
+        for number in SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler):
                 self._before[number] = handler

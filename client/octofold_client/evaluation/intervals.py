@@ -27,9 +27,9 @@ def average_interval(values: ArrayLike) -> Interval | None:
     """Return Student's t interval of the average of `[N]` values; None for fewer than `MIN_GAMES`.
 
     No value may be negative. The interval is computed for the logarithm of the average: its limits are
-    average * exp(± t * standard error / average). So it contains only possible values and follows the skew of
-    scores. The usual interval, average ± t * standard error, does neither (`bench/strength/decisions.py`).
-    For many games, the two intervals agree.
+    average * exp(± t * standard error / average). So the interval contains only possible values and follows
+    the skew of scores. The usual interval, average ± t * standard error, does neither
+    (`bench/strength/decisions.py`). For many games, the two intervals agree.
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)
@@ -57,10 +57,10 @@ def difference_interval(differences: ArrayLike) -> Interval | None:
 
 
 def student(freedom: float) -> float:
-    """Return the 97.5% quantile of Student's t distribution.
+    """Return the 97.5% quantile of Student's t distribution, exact to four digits for `freedom` 9 or more.
 
-    It is exact to four digits for 9 or more degrees of freedom. The expansion is from Fisher and Cornish,
-    "The percentile points of distributions having known cumulants", 1960.
+    The formula is an expansion in 1 / `freedom` (Fisher and Cornish, "The percentile points of distributions
+    having known cumulants", 1960).
     """
     z, n = Z, freedom
     return (
@@ -74,19 +74,19 @@ def student(freedom: float) -> float:
 def median_interval(values: ArrayLike) -> Interval | None:
     """Return the interval of the median of `[N]` values; None for fewer than six values.
 
-    It is valid for any distribution. The limits are order statistics. The number of values below the true
-    median is binomial(n, 1/2), so the interval ends at the innermost ranks that leave at most 2.5% on each
-    side (Conover, Practical Nonparametric Statistics, 1999).
+    The interval is valid for any distribution. Its limits are order statistics. The number of values below
+    the true median is binomial(n, 1/2), so the interval ends at the innermost ranks that leave at most 2.5%
+    on each side (Conover, Practical Nonparametric Statistics, 1999).
     """
     ordered = np.sort(np.asarray(values))
-    rank = _rank_of_median(len(ordered))
+    rank = _lower_rank(len(ordered))
     return None if rank < 0 else (ordered[rank].item(), ordered[-1 - rank].item())
 
 
-def _rank_of_median(n: int) -> int:
+def _lower_rank(n: int) -> int:
     """Return the largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if no r satisfies this.
 
-    The sum starts at the middle, where the probability is one half, so it takes about sqrt(n) steps.
+    The loop starts at the middle, where the probability is one half, so it takes about sqrt(n) steps.
     """
     if n < 1:
         return -1

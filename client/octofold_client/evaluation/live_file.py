@@ -1,7 +1,7 @@
 """Writes the running games of an evaluation into a file in the result folder, for programs that show them.
 
-The page of `octofold-serve` reads the file. The file is replaced as a whole twice a second, so a reader never
-sees a partial file.
+The page of `octofold-serve` reads the file. The file is replaced as a whole, at most twice a second, so
+a reader never sees a partial file.
 """
 
 import json
@@ -20,10 +20,8 @@ from octofold_client.evaluation.playing import PlayedBatch
 WRITE_SECONDS = 0.5
 PACE_SECONDS = 5.0
 """Period over which the moves per second are measured."""
-
 MAX_BOARDS = 24
 """Maximum number of games whose boards are written. The games with the lowest indices are chosen."""
-
 MAX_SCORES = 4096
 """Maximum number of running games whose scores and largest tiles are written."""
 
@@ -31,8 +29,8 @@ MAX_SCORES = 4096
 class LiveFile:
     """Writes the file of running games during an evaluation; a context manager.
 
-    When the block ends, a last file without running games is written. Before the evaluation has begun,
-    nothing is written, because the existing file may belong to another evaluation.
+    When the block ends, a last file without running games replaces the file. Before `resume` is called,
+    nothing is written, because an existing file may belong to another evaluation.
 
     Args:
         folder: the result folder.
@@ -61,40 +59,29 @@ class LiveFile:
         self._written = -WRITE_SECONDS
 
     def __enter__(self) -> Self:
-        """Enter the block without writing, because the folder may not exist yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write a last file in which no game is running."""
         if self._begun and self._file.exists():
             self._write([])
 
     def resume(self, finished: int) -> None:
-        """Begin with the number of games that earlier runs finished."""
+        """Set the number of games that earlier runs finished. Call this method before `update`."""
         self._begun = True
         self._finished = finished
 
     def update(self, step: PlayedBatch) -> None:
-        """Count the moves and finished games of a batch. Write the file every `WRITE_SECONDS`."""
+        """Count the moves and finished games of a batch. Write the file if `WRITE_SECONDS` have passed."""
         self._finished += len(step.finished)
         self._moves += step.moves
-        now = self._clock()
-        if now >= self._written + WRITE_SECONDS:
-            self._mark(now)
+        if (now := self._clock()) >= self._written + WRITE_SECONDS:
+            self._marks.append((now, self._moves))
+            while len(self._marks) > 2 and now - self._marks[1][0] >= PACE_SECONDS:
+                self._marks.popleft()
             self._written = now
             self._write(step.unfinished())
 
-    def _mark(self, now: float) -> None:
-        self._marks.append((now, self._moves))
-        while len(self._marks) > 2 and now - self._marks[1][0] >= PACE_SECONDS:
-            self._marks.popleft()
-
     def _write(self, running: list[Episode]) -> None:
-        """Write the file.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
         (before, moves), (now, moves_now) = self._marks[0], self._marks[-1]
         content: dict[str, Any] = {
             **self._fixed,

@@ -69,18 +69,17 @@ class Luck:
     """`[N, K]`: the luck to subtract from each score, for each coefficient."""
 
     def of(self, games: Sequence[int]) -> "Luck":
-        """Return the luck of the games with these indices."""
-        rows = np.searchsorted(self.games, np.asarray(games, np.int64))
-        return Luck(self.values, self.sha256, self.start, self.games[rows], self.corrections[rows])
+        """Return the luck of the games with these indices, all of which must be in `games`."""
+        return self.at(np.searchsorted(self.games, np.asarray(games, np.int64)))
+
+    def at(self, rows: slice | NDArray[np.intp]) -> "Luck":
+        """Return the luck of the games at these positions in `games`."""
+        return replace(self, games=self.games[rows], corrections=self.corrections[rows])
 
     @property
     def in_points(self) -> NDArray[np.float64]:
         """`[N]`: the luck of each game in points, for the coefficient 1."""
         return self.corrections[:, int(np.flatnonzero(COEFFICIENTS == 1)[0])]
-
-    def first(self, number: int) -> "Luck":
-        """Return the luck of the first `number` games."""
-        return self.of(self.games[:number].tolist())
 
     @property
     def max_increase(self) -> NDArray[np.float64]:
@@ -130,7 +129,7 @@ def variances(
 
 
 def worth_in_words(worth: float) -> str:
-    """Format an `AdjustedAverage.worth`, such as "1.9 times"; empty if it is about 1."""
+    """Format an `AdjustedAverage.worth`, such as "1.9 times"; empty below 1.05."""
     return f"{worth:.1f} times" if worth >= 1.05 else ""
 
 
@@ -149,7 +148,7 @@ class AdjustedAverage:
 
     @property
     def note(self) -> str:
-        """A sentence about the adjustment; empty if it hardly narrows the interval."""
+        """A sentence about the adjustment; empty if `worth` is below 1.05."""
         if not (times := worth_in_words(self.worth)):
             return ""
         return (
@@ -174,7 +173,7 @@ class AdjustedAverage:
 
 
 def adjusted_scores(scores: NDArray[np.int64], luck: Luck) -> NDArray[np.float64]:
-    """Return a player's luck-adjusted scores `[N]`, computed as in `adjusted_pair`."""
+    """Return a player's scores `[N]` without luck, with coefficients that `adjusted_pair` chooses."""
     no_luck = replace(luck, start=0.0, corrections=np.zeros_like(luck.corrections))
     both = adjusted_pair(np.stack([np.zeros_like(scores), scores]), (no_luck, luck))
     adjusted: NDArray[np.float64] = both[1]
@@ -191,7 +190,7 @@ def adjusted_pair(scores: NDArray[np.int64], lucks: Sequence[Luck]) -> NDArray[n
     adjusted = scores.astype(np.float64)
     for half in range(2):
         others = slice(1 - half, None, 2)
-        known = [luck.of(luck.games[others].tolist()) for luck in lucks]
+        known = [luck.at(others) for luck in lucks]
         spread = variances(scores[:, others].astype(np.float64), known)
         chosen = np.unravel_index(spread.argmin(), spread.shape)
         adjusted[:, half::2] -= [
@@ -213,7 +212,9 @@ def check_unit(judge: Judge) -> None:
 
 
 def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] = lambda _: None) -> Luck:
-    """Return the luck of all finished games of a folder. It is saved in the folder and read by later calls.
+    """Return the luck of all finished games of a folder.
+
+    If the judge has a digest, the luck is saved in the folder and read by later calls.
 
     Args:
         folder: the result folder with the games.
@@ -228,7 +229,7 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     """
     check_unit(judge)
     file, start = folder.path / FILE, _start_value(judge)
-    known = _read(file, judge)
+    known = _read_luck(file, judge)
     before, games = len(known), list[tuple[int, int]]()
     try:
         for some in batched(folder.finished(), _GAMES_AT_ONCE):
@@ -241,7 +242,7 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
     finally:
         if len(known) > before and judge.sha256 is not None:
             with suppress(OSError):  # the folder may be read-only
-                _write(file, known, judge.sha256)
+                _write_luck(file, known, judge.sha256)
     games.sort()
     taken = np.array([known[mark] for mark in games]).reshape(-1, len(COEFFICIENTS))
     return Luck(judge.name, judge.sha256, start, np.array([game for game, _ in games], np.int64), taken)
@@ -315,13 +316,13 @@ def luck_by_move(episodes: Sequence[Episode], judge: Judge) -> Iterator[LuckByMo
         waiting.append(tiles)
         positions += len(tiles.cells)
         if positions >= _POSITIONS_AT_ONCE:
-            yield from _valued(waiting, judge)
+            yield from _luck_of_tiles(waiting, judge)
             waiting, positions = [], 0
     if waiting:
-        yield from _valued(waiting, judge)
+        yield from _luck_of_tiles(waiting, judge)
 
 
-def _valued(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
+def _luck_of_tiles(parts: Sequence[NewTiles], judge: Judge) -> Iterator[LuckByMove]:
     tiles = NewTiles(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     values = judge.tile_values(tiles.afterstates).astype(np.float64)
     expected = _expected(values)
@@ -370,7 +371,7 @@ def _digest(episode: Episode) -> int:
     return int.from_bytes(content.digest())
 
 
-def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]]:
+def _read_luck(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]]:
     """Return the saved luck `[K]` by game index and digest; empty without a file of this value function."""
     try:
         with np.load(file, allow_pickle=False) as kept:
@@ -383,7 +384,7 @@ def _read(file: Path, judge: Judge) -> dict[tuple[int, int], NDArray[np.float64]
     return {(game, mark): row for (game, mark), row in zip(marks.tolist(), taken, strict=True)}
 
 
-def _write(file: Path, known: Mapping[tuple[int, int], NDArray[np.float64]], sha256: str) -> None:
+def _write_luck(file: Path, known: Mapping[tuple[int, int], NDArray[np.float64]], sha256: str) -> None:
     with atomic_write(file) as partial, partial.open("wb") as opened:
         np.savez(
             opened,

@@ -81,7 +81,7 @@ def merge(
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise EvaluationError(f"{to} is not empty; choose another folder for the merged games")
     parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.slice.number)
-    _check_together(parts)
+    _check_same_evaluation(parts)
     orders, games = [], list[GameSummary]()
     for part in parts:
         order, own = ReplayOrder(), list[GameSummary]()
@@ -99,7 +99,7 @@ def merge(
         games=games,
         completeness=parts[0].conditions.completeness([each.game for each in games]),
         card=next((part.card for part in parts if part.card is not None), None),
-        server_version=_versions(parts),
+        server_version=_server_versions(parts),
         run=RunFigures.sum([part.run for part in parts if part.run is not None]),
     )
     with _new_folder(to) as folder:
@@ -113,8 +113,8 @@ def merge(
     return evaluation
 
 
-def _check_together(parts: Sequence[_Part]) -> None:
-    """Raise `EvaluationError` unless the parts are all slices of one evaluation, without duplicates."""
+def _check_same_evaluation(parts: Sequence[_Part]) -> None:
+    """Raise `EvaluationError` unless the parts are all slices of one evaluation, each of them once."""
     first = parts[0]
     if len(parts) > 1 and first.conditions.anonymous:
         raise OtherEvaluation(
@@ -138,9 +138,12 @@ def _check_together(parts: Sequence[_Part]) -> None:
     if missing:
         told = listed(map(str, sorted(missing)[:_MOST_NAMED]))
         more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-        subject, verb = ("slice", "is") if len(missing) == 1 else ("slices", "are")
         games = counted(first.slice.games, "game")
-        raise EvaluationError(f"{subject} {told}{more} of {first.slice.of} {verb} missing ({games} in all)")
+        one = len(missing) == 1
+        subject, verb, folders = ("slice", "is", "its folder") if one else ("slices", "are", "their folders")
+        raise EvaluationError(
+            f"{subject} {told}{more} of {first.slice.of} ({games} in all) {verb} missing: add {folders}"
+        )
 
 
 def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
@@ -153,14 +156,14 @@ def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
         )
 
 
-def _versions(parts: Sequence[_Part]) -> str | None:
+def _server_versions(parts: Sequence[_Part]) -> str | None:
     versions = {version for part in parts for version in (part.server_version or "").split(", ") if version}
     return ", ".join(sorted(versions)) or None
 
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
-    """Yield a temporary folder. Rename it to `path` when the block ends, or delete it after an error."""
+    """Yield a temporary folder, which is renamed to `path` at the end or deleted after an error."""
     path = path.resolve()  # the target of a link; the name of the current folder instead of "."
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

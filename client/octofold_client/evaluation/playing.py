@@ -82,7 +82,7 @@ NO_GAMES = RunningGames(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True)
 class PlayedBatch:
-    """The result of one answered batch, or the sum of several."""
+    """The result of an answered batch of boards, or the sum of several results."""
 
     moves: int
     """Number of moves made, one for each board of the batch."""
@@ -123,7 +123,7 @@ class _Server:
     retry_at: float = 0.0
     """Earliest time of the next attempt, by the monotonic clock."""
     lost: bool = False
-    """Whether the server was given up."""
+    """Whether the server is not called again, because a retry cannot succeed."""
 
     def is_ready(self, now: float) -> bool:
         """Return whether earlier failures of this server allow a call at the time `now`."""
@@ -173,32 +173,32 @@ def play(
     """
     full_timeout = max(full_timeout_seconds, retry_timeout_seconds)
     retry_limits = _RetryLimits(retry, retry_timeout_seconds, full_timeout)
-    table = _Table(asks, seed, games, parallel, largest_exponent, retry_limits)
+    schedule = _Schedule(asks, seed, games, parallel, largest_exponent, retry_limits)
     try:
-        while table.ready or table.in_flight:
-            server, group, answer = table.next_answer(while_waiting)
+        while schedule.ready or schedule.in_flight:
+            server, group, answer = schedule.next_answer(while_waiting)
             try:
                 answered = answer.result()
             except (BrokenAnswer, EvaluationError):  # another server or attempt would fail, too
                 raise
             except OctofoldError as error:
-                table.make_ready(group)  # any server can take over the group
-                if table.pause_or_give_up(server, error):
+                schedule.make_ready(group)  # any server can take over the group
+                if schedule.pause_or_give_up(server, error):
                     on_lost(server.number, error)
                 continue
-            table.count_answer(server, len(answered.moves))
+            schedule.count_answer(server, len(answered.moves))
             try:
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
-            table.make_ready(group)
-            table.send()  # send first, so that the server has work
-            yield table.result_of(group, answered, finished)
+            schedule.make_ready(group)
+            schedule.send()  # send first, so that the server has work
+            yield schedule.result_of(group, answered, finished)
     finally:
-        on_unfinished(table.unfinished())
+        on_unfinished(schedule.unfinished())
 
 
-class _Table:
+class _Schedule:
     """The state of all games: waiting, in a group that is ready to send, or at a server."""
 
     def __init__(
@@ -244,7 +244,7 @@ class _Table:
             self.ready.append(group)
 
     def send(self) -> None:
-        """Send the ready groups to free servers."""
+        """Send ready groups to servers until no group is ready or no server is free."""
         now = time.monotonic()
         while self.ready:
             free = [
@@ -272,7 +272,7 @@ class _Table:
                 return answer
 
     def count_answer(self, server: _Server, boards: int) -> None:
-        """Count an answer of a server, and the boards in it."""
+        """Record that a server answered this number of boards, so that it no longer counts as failing."""
         server.answered += boards
         server.failures = 0
         self._last_answer = time.monotonic()

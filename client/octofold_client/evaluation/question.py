@@ -9,7 +9,7 @@ from octofold_game.contract.model import Interval
 from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
 NO_WORSE, EQUAL, BETTER = "no-worse-than", "equal-within", "better-than"
-"""The kinds of questions, named as the options of `octofold compare`."""
+"""The kinds of questions; each is the name of an option of `octofold compare`."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Question:
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
-        """Return the answer as a sentence, without figures."""
+        """Return the answer as a sentence about the players of these names; None is undecided."""
         if self.kind == EQUAL:
             claim = f"{first} and {second} are equal within {self.percent}"
             refuted = f"{first} and {second} differ by more than {self.percent}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""Minimum share of finished games among the games that have begun. With fewer, there is no forecast."""
+"""Minimum share of finished games among the games that have begun, for a forecast."""
 _SHAPES = np.linspace(0.5, 4.0, 71)
 _POINTS = 512
 _MOST_AGES = 256
@@ -28,13 +28,13 @@ def seconds_left(
 ) -> float | None:
     """Return the expected time in seconds until all games have finished; None while too few are finished.
 
-    The pace falls when only the last games are running, because a server takes almost as long for a small
-    batch as for a large one. So the result is at least the expected time until the last game ends if each
-    game keeps the present pace of one running game.
+    With few running games, all of them together make fewer moves per second, because a server takes almost as
+    long for a small batch as for a large one. So the result is at least the expected time until the longest
+    game ends if every game goes on at the present pace of one running game.
 
     Args:
         finished: number of finished games by their length in moves.
-        ages: `[R]`: moves made in each running game.
+        ages: `[R]` number of moves made in each running game.
         waiting: number of games that have not started.
         moves_per_second: present pace of all running games together, above 0.
     """

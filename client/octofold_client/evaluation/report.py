@@ -49,14 +49,15 @@ def rows_of(
     first = max(0, min(sum(row.share == 1 for row in table) for table in tables) - 1)
     last = max(sum(row.games > 0 for row in table) for table in tables)
     without = [] if adjusted is None else [(adjusted.average, adjusted.interval)]
+    error = summary.average_standard_error
     figures = [
-        SummaryRow("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
-        *(SummaryRow(WITHOUT_LUCK, f"{average:,.0f}", _counts(interval)) for average, interval in without),
-        SummaryRow("standard error", _count(summary.average_standard_error), ""),
-        SummaryRow("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
+        SummaryRow("average score", f"{summary.average:,.0f}", _limits(summary.average_interval)),
+        *(SummaryRow(WITHOUT_LUCK, f"{average:,.0f}", _limits(interval)) for average, interval in without),
+        SummaryRow("standard error", "" if error is None else f"{error:,.0f}", ""),
+        SummaryRow("median score", f"{summary.median:,.0f}", _limits(summary.median_interval)),
         SummaryRow("best score", f"{summary.best:,}", ""),
         SummaryRow(
-            "moves per game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)
+            "moves per game", f"{summary.moves_per_game:,.0f}", _limits(summary.moves_per_game_interval)
         ),
     ]
     tiles = [
@@ -69,7 +70,7 @@ def rows_of(
 def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
     """Return the report as Markdown: the table, the largest tiles and the conditions.
 
-    `pictures` are the names of image files in the same folder.
+    `pictures` are the names of image files in the folder of the report.
     """
     summary, conditions, run = evaluation.summary, evaluation.conditions, evaluation.run
     figures = []
@@ -110,7 +111,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 
 def notes_of(evaluation: Evaluation) -> list[str]:
-    """Return the warnings and notes about the figures; if games are missing, only a sentence about them."""
+    """Return the warnings and notes about the figures, or only `completeness.reason` if games are missing."""
     summary = evaluation.summary
     if summary is None:
         return [evaluation.completeness.reason]
@@ -120,24 +121,17 @@ def notes_of(evaluation: Evaluation) -> list[str]:
 
 def warnings_of(summary: Summary) -> list[str]:
     """Return the warnings: that the player may play at random, and which games exceeded its largest tile."""
-    outgrown = _outgrown_note(summary) if summary.outgrown_games else ""
-    return list(filter(None, [random_note(summary.average, summary.average_interval), outgrown]))
+    warnings = list(filter(None, [random_note(summary.average, summary.average_interval)]))
+    if count := len(summary.outgrown_games):
+        named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
+        games, they = ("game", "it") if count == 1 else ("games", "they")
+        warnings.append(
+            f"{count} {games} ended because {they} exceeded the model's largest tile: {games} {named}."
+        )
+    return warnings
 
 
-def _outgrown_note(summary: Summary) -> str:
-    """Return a sentence that lists the games that ended because they exceeded the model's largest tile."""
-    count = len(summary.outgrown_games)
-    named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
-    if count == 1:
-        return f"1 game ended because it exceeded the model's largest tile: game {named}."
-    return f"{count} games ended because they exceeded the model's largest tile: games {named}."
-
-
-def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
-
-
-def _counts(interval: Interval | None) -> str:
+def _limits(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
 
 

@@ -23,10 +23,7 @@ _FIELDS = tuple(field.name for field in fields(GameSummary))
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Figures of only the run that finished the evaluation, not of earlier runs.
-
-    The figures of a merged evaluation are the sums over its slices.
-    """
+    """Figures of the last run of an evaluation, or the sums over the slices of a merged evaluation."""
 
     moves: int
     seconds: float
@@ -37,7 +34,7 @@ class RunFigures:
 
     @classmethod
     def sum(cls, runs: Sequence["RunFigures"]) -> "RunFigures | None":
-        """Add up the figures of several runs, including their seconds. Return None if there are no runs."""
+        """Return the sum of each figure over the runs; None for no runs."""
         if not runs:
             return None
         return cls(**{name: sum(getattr(run, name) for run in runs) for name in cls.__dataclass_fields__})
@@ -68,13 +65,13 @@ class Evaluation:
     """The finished games of all runs, in the order of their indices."""
     completeness: Completeness
     card: Card | None
-    """The model card; None if the server could not read it, or if the folder contains only replays."""
+    """The model card; None for a local player, if the server could not read it, or without result file."""
     server_version: str | None
-    """Version of the server's program, or all versions if they differed; None if unknown."""
+    """Version of `octofold-serve`, or all versions with commas if servers differed; None if unknown."""
     run: RunFigures | None
-    """Figures of the last run; None if the folder contains only replays."""
+    """Figures of the last run; None without result file."""
     adjusted: AdjustedAverage | None = None
-    """The luck-adjusted average; None without luck adjustment."""
+    """The luck-adjusted average; None without luck adjustment and if games are missing or too few."""
 
     @classmethod
     def of_folder(
@@ -115,17 +112,15 @@ class Evaluation:
         return self.adjusted_by(luck_in(folder, values, progress))
 
     def adjusted_by(self, luck: Luck) -> "Evaluation":
-        """Return this evaluation with an average adjusted for luck; unchanged if games are missing or few."""
-        if self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
+        """Return this evaluation with the average adjusted by `luck`; unchanged if games are missing."""
+        if self.completeness.missing:
             return self
-        adjusted = AdjustedAverage.of(
-            column(self.games, "score"), luck.of([each.game for each in self.games])
-        )
-        return replace(self, adjusted=adjusted)
+        games, scores = column(self.games, "game"), column(self.games, "score")
+        return replace(self, adjusted=AdjustedAverage.of(scores, luck.of(games.tolist())))
 
     @property
     def title(self) -> str:
-        """A title of the evaluation: player, number of games, seed and slice."""
+        """A title with player, number of finished games, seed and, if any, slice."""
         games = counted(len(self.games), "game")
         part = f", slice {self.conditions.slice}" if self.conditions.slice else ""
         return f"{self.conditions.player}: {games}, seed {self.conditions.seed}{part}"
@@ -172,7 +167,7 @@ class Evaluation:
 
 
 def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigures | None]:
-    """Return card, server version and run figures from the folder's result file; all None without the file.
+    """Return `card`, `server_version` and `run` of the result file; None for each without the file.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.
@@ -186,7 +181,7 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigur
         card = None if result["card"] is None else card_of(result["card"])
         return card, msgspec.convert(result.get("server_version"), str | None), run
     except (KeyError, TypeError, CardError, msgspec.ValidationError) as error:
-        raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
+        raise EvaluationError(f"{folder.result} is damaged: a field is missing or invalid: {error}") from None
 
 
 def read_result(file: Path) -> dict[str, Any]:
@@ -203,7 +198,7 @@ def read_result(file: Path) -> dict[str, Any]:
     except msgspec.ValidationError:
         raise EvaluationError(f"{file} is not the result of an evaluation") from None
     except (ValueError, RecursionError):
-        raise EvaluationError(f"{file} is damaged: not JSON") from None
+        raise EvaluationError(f"{file} is damaged: it is not JSON") from None
     if "schema" not in result:
         raise EvaluationError(f"{file} is not the result of an evaluation")
     if result["schema"] not in RESULT_SCHEMAS:

@@ -35,13 +35,11 @@ from octofold_game.system.files import atomic_write, write_text
 
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.evaluation.slices import Slice
+from octofold_client.evaluation.slices import MOST_GAMES, Slice
 from octofold_client.evaluation.summary import GameSummary, in_order
 from octofold_client.wording import describe
 
 _ADVICE = "choose another folder"
-MOST_GAMES = 2**63 - 1
-"""Maximum number of games of one seed."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Conditions:
     precision: str
     """Precision of the model; empty for a local player."""
     sha256: str | None
-    """Digest of the model file from the card, or of a local player (`contenders/local_players.py`)."""
+    """SHA-256 of the model file, from its card, or of the local player; None if unknown."""
     seed: int
     slice: Slice | None = None
     """The slice to which all games of the folder belong; None if the folder may have games of any index."""
@@ -63,7 +61,7 @@ class Conditions:
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
-        """Return the conditions of a contender's games; `games` is their number (0: unknown) or a slice."""
+        """Return the conditions of a player's games; `games` is their number (0: unknown) or a slice."""
         version = contender.version
         part, planned = (games, games.games) if isinstance(games, Slice) else (None, games or None)
         return cls(contender.model, version.version, version.precision, contender.sha256, seed, part, planned)
@@ -85,7 +83,7 @@ class Conditions:
 
     @property
     def anonymous(self) -> bool:
-        """Whether the player is a local player without a digest. Changes of such a player are not noticed."""
+        """Whether the player is a local player without a digest, so that its changes cannot be noticed."""
         return not self.precision and self.sha256 is None
 
     @property
@@ -96,13 +94,10 @@ class Conditions:
         return None if self.games is None else range(self.games)
 
     def completeness(self, finished: Collection[int], running: Collection[int] = ()) -> Completeness:
-        """Return how complete the planned games are, from the indices of finished and running games."""
+        """Count the planned games by state, from the indices of the finished and the running games."""
         planned = self.planned
         games = range(MOST_GAMES) if planned is None else planned
-        ended, left = (
-            [game for game in finished if game in games],
-            [game for game in running if game in games],
-        )
+        ended, left = ([game for game in part if game in games] for part in (finished, running))
         return Completeness.of(planned, len(ended), len(left), max([*ended, *left], default=-1))
 
     def to_json(self) -> dict[str, Any]:
@@ -164,7 +159,8 @@ class ResultFolder:
             ReplayError: a replay file is damaged, or contains a game twice or a game of another seed.
         """
         check_writable(self.path)
-        self._check_is_result_folder()
+        if not self._conditions.exists() and not self.replays.exists() and any(self.path.iterdir()):
+            raise EvaluationError(f"{self.path} is not empty and contains no games; {_ADVICE}")
         try:
             writer = ReplayWriter(self.replays)
         except ReplayInUse:
@@ -206,11 +202,11 @@ class ResultFolder:
         """Return the finished games in the order of their indices, and whether games are missing.
 
         Args:
-            on_game: called with each of these games, in the order in which they finished.
-            games: indices of the games to read; None for all.
+            on_game: called with each of these games, in the order of the replay file.
+            games: indices of the games to read; None for all planned games.
 
         Raises:
-            EvaluationError: the folder contains no evaluation.
+            EvaluationError: the folder contains no evaluation, or the file of conditions is damaged.
             ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
         """
         conditions = self.of_evaluation(self.path)[1]
@@ -231,17 +227,11 @@ class ResultFolder:
             running.update(each.game for each in _checked(self.unfinished, conditions.seed))
         return table, conditions.completeness(finished, running - finished)
 
-    def _check_is_result_folder(self) -> None:
-        if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
-            return
-        if any(self.path.iterdir()):
-            raise EvaluationError(f"{self.path} is not empty and contains no games; {_ADVICE}")
-
     def finished(self) -> Iterator[Episode]:
-        """Yield the finished games in the order in which they finished.
+        """Yield the finished games in the order of the replay file (see `KeptGames.put_in_order`).
 
         Raises:
-            EvaluationError: the folder contains no evaluation.
+            EvaluationError: the folder contains no replay file, or the file of conditions is damaged.
             ReplayError: the replay file is damaged, or contains a game twice, of another seed or without
                 moves.
         """
@@ -255,15 +245,11 @@ class ResultFolder:
         seed = None if conditions is None else conditions.seed
         for episode in _checked(self.replays, seed):
             if not episode.moves:
-                raise ReplayError(f"{_named(self.replays, episode)} has no moves", episode.game)
+                raise ReplayError(f"{_game_in_file(self.replays, episode)} has no moves", episode.game)
             yield episode
 
     def write_conditions(self, conditions: Conditions) -> None:
-        """Write the conditions of the games.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Write the file of conditions. Raise `OSError` if it cannot be written."""
         write_text(self._conditions, json.dumps(conditions.to_json(), indent=2) + "\n", durable=True)
 
     def write_result(self, result: dict[str, Any], scores: Iterable[dict[str, Any]], report: str) -> None:
@@ -289,7 +275,7 @@ class ResultFolder:
 
 
 class KeptGames:
-    """The games of an open folder."""
+    """The games of a result folder that is open for more games."""
 
     def __init__(
         self,
@@ -300,7 +286,7 @@ class KeptGames:
         planned: Conditions,
     ) -> None:
         self.games = games
-        """The finished games, in the order in which they finished."""
+        """The games that were finished when the folder was opened, in the order of the replay file."""
         self.replays = folder.replays
         self.recovered = writer.recovered
         """Number of bytes of an incomplete record that were removed from the end of the replay file."""
@@ -334,7 +320,7 @@ class KeptGames:
         The order in which games finish depends on timing. After sorting, equal games make equal files.
 
         Args:
-            check: called often; an exception from it leaves the games in the order in which they finished.
+            check: called often; an exception from it leaves the file unchanged.
 
         Raises:
             OSError: the file cannot be written.
@@ -344,12 +330,12 @@ class KeptGames:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def save_unfinished(self, episodes: Sequence[Episode]) -> None:
-        """Save unfinished games for the next run, and drop the unfinished games that earlier runs saved.
+        """Replace the saved unfinished games, with which the next run continues.
 
         Raises:
             OSError: the games cannot be written.
         """
-        self._writer.sync()  # a game must reach the disk before it is removed from the unfinished ones
+        self._writer.sync()  # a finished game must reach the disk before its unfinished form is removed
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
@@ -361,18 +347,18 @@ class KeptGames:
 
 
 def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
-    """Yield the games of a file. Raise `ReplayError` if one occurs twice, or if its seed is not `seed`."""
+    """Yield the games of a file. Raise `ReplayError` if a game occurs twice or has another seed."""
     seen = set[int]()
     for episode in read_replays(replays):
         if episode.game in seen:
-            raise ReplayError(f"{_named(replays, episode)} occurs twice", episode.game)
+            raise ReplayError(f"{_game_in_file(replays, episode)} occurs twice", episode.game)
         seen.add(episode.game)
         if seed is not None and episode.seed != seed:
-            raise ReplayError(f"{_named(replays, episode)} has another seed than {seed}", episode.game)
+            raise ReplayError(f"{_game_in_file(replays, episode)} has another seed than {seed}", episode.game)
         yield episode
 
 
-def _named(replays: Path, episode: Episode) -> str:
+def _game_in_file(replays: Path, episode: Episode) -> str:
     return f"{replays}: game {episode.game} of seed {episode.seed}"
 
 
@@ -412,7 +398,7 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Return in words how the conditions differ, such as "seed 1, not 0"; digests are shortened."""
+    """Return how conditions differ, such as "seed 1, not 0", with only the start of each digest."""
 
     def format_value(name: str, value: Any) -> str:
         if value is None:

@@ -52,18 +52,18 @@ _CELLS = 16
 
 
 def greatest_score(largest_exponent: int) -> int:
-    """Return an upper bound of a score, if no tile exceeds 2**(`largest_exponent` + 1) or 2**17.
+    """Return an upper bound of the score of games without tiles above 2**(`largest_exponent` + 1).
 
     A tile 2**e is worth (e - 1) * 2**e points, the score for building it from tiles 2. A merge of two tiles
     2**e scores 2**(e + 1), which is the worth of the new tile minus that of the two old ones. A new tile 4 is
     worth 4 points, although nobody scored them. So a score is at most the worth of all tiles on the board.
 
-    At most 18 - e tiles are 2**e or larger, for every e >= 2. For e = 2, 18 - e is the number of cells. If it
-    holds for e, it holds for e + 1: consider a move that merges a > 0 pairs of 2**e and b larger pairs, and
-    leaves n tiles above 2**e. Before it, n - a + b tiles were above 2**e, and 2 * a further tiles were 2**e,
-    so n + a + b <= 18 - e and n <= 17 - e. A move without such a merge, and a new tile, which is at most a 4,
-    add no tile above 2**e. So the j-th largest tile of a board is at most 2**(18 - j), and the worth of all
-    tiles is at most the sum below.
+    At most 18 - e tiles are 2**e or larger, for every e >= 2. For e = 2, 18 - e is the number of cells. If
+    this bound holds for e, it holds for e + 1: consider a move that merges a > 0 pairs of 2**e and b larger
+    pairs, and leaves n tiles above 2**e. Before the move, n - a + b tiles were above 2**e, and 2 * a further
+    tiles were 2**e, so n + a + b <= 18 - e and n <= 17 - e. A move without such a merge, and a new tile,
+    which is at most a 4, add no tile above 2**e. So the j-th largest tile of a board is at most 2**(18 - j),
+    and the worth of all tiles is at most the sum below.
     """
     most = min(largest_exponent + 1, LARGEST_EXPONENT)
     exponents = [min(most, _CELLS + 2 - place) for place in range(1, _CELLS + 1)]
@@ -180,9 +180,10 @@ class Bets:
     above_cap: tuple[float, float] | None
     """Share of each player's games with a score above the cap; None without a cap."""
     before: tuple[Record, ...]
-    """For each part of the games (`_parts`), the sums over all games before it."""
+    """For each part of the games (`_part_edges`), the sums over all games before it."""
     worth: float | None = None
-    """Like `AdjustedAverage.worth`, but for the paired differences; None without luck adjustment."""
+    """The variance of the paired differences in score divided by their variance without luck; None without
+    luck adjustment."""
 
     @classmethod
     def of(
@@ -203,7 +204,7 @@ class Bets:
             cap: the largest score that counts, from `cap_of`; no bets are made on the first games, which
                 determine it. None if all scores count.
             lucks: the luck of each player's games, which is removed from the scores; None for plain scores.
-                The coefficients of each part (`_parts`) are chosen from the games before it.
+                The coefficients of each part (`_part_edges`) are chosen from the games before it.
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
@@ -220,7 +221,7 @@ class Bets:
                 above = ours, theirs
             scores = np.minimum(scores, cap)
         counted, limits, before = scores.copy(), np.tile(most, end), []
-        for start, stop in pairwise(_parts(begun, end) if lucks is not None else [begun, end]):
+        for start, stop in pairwise(_part_edges(begun, end) if lucks is not None else [begun, end]):
             adjusted = scores[:, :stop]
             if lucks is not None and start >= _FEWEST_WITH_LUCK:
                 chosen = _fastest_coefficients(scores[:, :start], lucks, most[:, 0], margin)
@@ -252,8 +253,7 @@ class Bets:
     def ratio_limits(self, error_rate: float, margins: tuple[float, float] = (0.0, 0.0)) -> Interval:
         """Return the interval of ratios (second average over first) that the bets have not rejected.
 
-        Each limit is wrong with a probability of at most `error_rate`, even with a look after every
-        game.
+        Each limit is wrong with a probability of at most `error_rate`, even with a look after every game.
 
         Args:
             error_rate: the maximum error rate of each limit.
@@ -282,8 +282,8 @@ class Bets:
             more: whether to bet on a larger ratio.
 
         Returns:
-            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / rate) or
-            more, the opposite claim is rejected with error rate `rate`.
+            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / rate) or more, the
+            opposite claim is rejected with error rate `rate`.
         """
         # Dividing by the square root of the ratio makes the stakes equal if the players are swapped.
         stakes = stakes / sqrt(ratio)
@@ -294,8 +294,7 @@ class Bets:
     def difference_limits(self, error_rate: float) -> Interval:
         """Return the interval of differences, second minus first, that the bets have not rejected.
 
-        Each limit is wrong with a probability of at most `error_rate`, even with a look after every
-        game.
+        Each limit is wrong with a probability of at most `error_rate`, even with a look after every game.
         """
         gains = self.second - self.first
         more, less = self.stakes((0.0, 0.0))
@@ -315,9 +314,9 @@ class Bets:
         )
 
     def stakes(self, margins: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the learning gambler's stakes `[N]` on a higher and on a lower score of the second player.
+        """Return the learning gambler's stakes `[N]`: on a higher, and on a lower score of the second player.
 
-        For `margins`, see `ratio_limits`.
+        `margins` are the arguments `margin` of `Record.stakes` for the two results.
         """
         edges = [0, *(record.games - self.before[0].games for record in self.before[1:]), len(self.first)]
         more, less = (
@@ -332,11 +331,10 @@ class Bets:
         return more, less
 
 
-def _parts(begun: int, end: int) -> list[int]:
-    """Divide the games into parts, and return the edges of the parts.
+def _part_edges(begun: int, end: int) -> list[int]:
+    """Return the indices of the games at which parts with own luck coefficients begin, and `end`.
 
-    Each part has its own luck coefficients, and as many games as there are before it. The first part may have
-    more games, and the last part fewer.
+    Each part has as many games as all earlier parts together. The first may have more, the last fewer.
     """
     edges = [begun]
     while edges[-1] < end:
@@ -349,10 +347,10 @@ def _fastest_coefficients(
 ) -> tuple[int, int]:
     """Return the luck coefficient of each player with which the wealth grows fastest in these games `[2, N]`.
 
-    A larger coefficient lowers the variance and widens the range of scores. If the players score
-    the same in most games, the range matters more.
+    A larger coefficient lowers the variance and widens the range of scores. If the players score the same in
+    most games, the range matters more.
     """
-    known = [luck.first(scores.shape[1]) for luck in lucks]
+    known = [luck.at(slice(scores.shape[1])) for luck in lucks]
     variance = variances(scores, known, most.tolist())
     expected = margin * scores[0].mean() + abs(scores[1].mean() - scores[0].mean())
     worst = np.maximum.outer(*(limit + luck.max_increase for limit, luck in zip(most, lucks, strict=True)))
@@ -394,6 +392,10 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
 
 
 def next_look(games: int, limit: int) -> int:
-    """Return the number of games at the next look: 25% more than `games`, later 10% more, at most `limit`."""
+    """Return the number of games at the next look, at most `limit`.
+
+    The number grows from `FIRST_LOOK` by 25%, but at least 10 games; from game 200 on by 50 games, and from
+    game 500 on by 10%.
+    """
     more = max(GAMES_PER_SUM, min(games // 4, _FEWEST_NEW_GAMES), games // 10)
     return min(limit, max(FIRST_LOOK, games + more))

@@ -1,4 +1,4 @@
-"""Connects to the servers that share an evaluation, and asks each for its models once."""
+"""Connects to the servers that share an evaluation, and requests the list of models from each."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ from octofold_client.rpc.retry import FIRST_CALL_RETRY
 from octofold_client.rpc.targets import addresses_of, servers_of
 
 FIRST_CALL_TIMEOUT_SECONDS = 10.0
-"""Timeout of the first call. It is short, so that a command fails soon if no server answers."""
+"""Timeout of the first call, short enough that a command fails soon if no server answers."""
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
@@ -134,7 +134,7 @@ class Servers:
         return self._answering[0][1]
 
     def select(self, name: str = "", version: str = "") -> ServedModel:
-        """Return the version that all servers use for `name` and `version`; empty values select the defaults.
+        """Return the model with this name and version on all servers; empty values select the defaults.
 
         Raises:
             UnknownModel: a server does not have the version, or the version is not ready.
@@ -160,7 +160,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Return sources of this version's moves, one for each server (`rpc.targets.servers_of`)."""
+        """Return sources of the moves of `served`, one for each server behind the targets."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering
@@ -169,10 +169,7 @@ class Servers:
 
 
 def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) -> Sequence[MoveSource]:
-    """Return the sources of a contender's moves: its servers, or the thread of a local player.
-
-    `stack` closes the thread. A local player needs no `servers`.
-    """
+    """Return the sources of a player's moves: `servers`, or a thread that `stack` closes."""
     if isinstance(contender, LocalContender):
         return [stack.enter_context(PlayerThread(contender))]
     assert servers is not None

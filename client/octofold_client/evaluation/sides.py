@@ -26,14 +26,17 @@ class Side:
     scores: Mapping[int, int]
     """The score of each game, by the game's index."""
     completeness: Completeness
-    """Whether all games are finished. Only complete sides are compared."""
+    """The numbers of finished and missing games. Sides with missing games are not compared."""
     largest_exponent: int = LARGEST_EXPONENT
     """A game ends when a tile exceeds 2 to this exponent."""
     luck: Luck | None = None
     """The luck of these games; None without luck adjustment."""
 
     def with_luck(self, values: Judge | None, progress: Callable[[int], None]) -> "Side":
-        """Return this side with the luck of its games; unchanged if `values` is None or games are missing."""
+        """Return this side with the luck of its games; unchanged if `values` is None or games are missing.
+
+        `values` is the value function that measures luck. For `progress`, see `luck_in`.
+        """
         if values is None or not self.finished:
             return self
         luck = luck_in(ResultFolder(self.folder), values, progress)
@@ -87,15 +90,15 @@ def with_common_games(sides: Sequence[Side]) -> list[Side]:
     games = sorted(set[int].intersection(*(set(side.scores) for side in finished))) if finished else []
     if finished and not games:
         raise EvaluationError(f"{' and '.join(side.name for side in finished)} have no games in common")
-    return [_within(side, games) if side.finished else side for side in sides]
 
+    def reduced(side: Side) -> Side:
+        luck = side.luck and side.luck.of(games)
+        return replace(side, scores={game: side.scores[game] for game in games}, luck=luck)
 
-def _within(side: Side, games: Sequence[int]) -> Side:
-    luck = None if side.luck is None else side.luck.of(games)
-    return replace(side, scores={game: side.scores[game] for game in games}, luck=luck)
+    return [reduced(side) if side.finished else side for side in sides]
 
 
 def with_distinct_names(sides: Sequence[Side]) -> list[Side]:
-    """Return the sides with distinct names: sides of the same name are named after their folders."""
+    """Return the sides, with sides of the same name renamed to the paths of their folders."""
     names = Counter(side.name for side in sides)
     return [replace(side, name=str(side.folder)) if names[side.name] > 1 else side for side in sides]

@@ -33,7 +33,7 @@ class GameSummary:
     largest_tile: int
     moves: int
     outgrown: bool
-    """Whether the game ended because it exceeded the model's largest tile."""
+    """Whether the game ended because it exceeded the player's largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "GameSummary":
@@ -47,7 +47,7 @@ def in_order(games: Iterable[GameSummary]) -> list[GameSummary]:
 
 
 def column(games: Sequence[GameSummary], field: str) -> NDArray[np.int64]:
-    """Return the values of one field of all games: `[N]`."""
+    """Return the values `[N]` of one field of all games."""
     return np.array([getattr(each, field) for each in games], np.int64)
 
 

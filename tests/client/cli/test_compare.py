@@ -92,7 +92,7 @@ def test_equal_models_play_exactly_up_to_the_limit(two_models: str, tmp_path: Pa
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 3, done
     sentence = done.stdout.splitlines()[-1]
-    assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
+    assert "Both players scored the same in each of the 130 games, as two copies do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
 
 
@@ -100,7 +100,12 @@ def test_equal_models_play_exactly_up_to_the_limit(two_models: str, tmp_path: Pa
     ("sides", "options", "code", "said"),
     [
         (["timid", "greedy"], ["--no-worse-than", "2.5%", "--no-cap"], 3, " all runs; 40 games each).\n"),
-        (["greedy", "again"], [], 0, " Both are the same player: their SHA-256 is abababababab..."),
+        (
+            ["greedy", "again"],
+            [],
+            0,
+            "greedy and again are the same player: their SHA-256 is abababababab...",
+        ),
         (["greedy"], [], 2, "octofold compare: there must be 2 to 50 sides, such as A B or A "),
     ],
 )

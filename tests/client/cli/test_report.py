@@ -104,7 +104,7 @@ def test_requested_pictures_are_drawn_and_named_in_the_markdown(folder: Path) ->
     [
         ('{"schema": 5}', "schema 5, but this program reads schema 4"),
         ("[]", "is not the result of an evaluation"),
-        ("{", "is damaged: not JSON"),
+        ("{", "is damaged: it is not JSON"),
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
     ],
 )

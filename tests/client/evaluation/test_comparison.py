@@ -58,8 +58,8 @@ def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
 def test_the_report_says_that_copies_of_one_player_played_the_same_games() -> None:
     scores = games(1_000, 300)
     told = (
-        "Both scored the same in each of the 300 games, as two copies of one player do. If they are not "
-        "copies, they differ in less than 0.99% of all games (95% confidence)."
+        "Both players scored the same in each of the 300 games, as two copies do. If they are not copies, "
+        "they differ in less than 0.99% of all games (95% confidence)."
     )
     assert compared(scores, scores).sentence.endswith(told)
     asked = compared(scores, scores, TWENTY)
