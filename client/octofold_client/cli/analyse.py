@@ -69,18 +69,17 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
 def analyse(options: Options) -> None:
     """Print where the games of a result folder were lost, and write an analysis into the folder.
 
-    Ctrl-C ends the judging early; the verdicts so far are printed and written.
+    Only a judged analysis replaces a judged one. After Ctrl-C, the verdicts so far are printed and written.
 
     Raises:
-        EvaluationError: the folder is not a result folder, or the judge is unknown.
+        EvaluationError: the folder is no result folder or has no finished games, or the judge is unknown.
         OctofoldError: a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
-    # Check this before the work, which takes minutes.
     options.check_html()
     with ExitStack() as stack:
         judge = options.judge_of(stack)
-        endings, positions = _read(folder, options.last)
+        endings, positions = _read_games(folder, options.last)
         verdicts = Verdicts.none(len(positions))
         interrupted = judge is not None and not _judge(judge, positions, verdicts)
     analysis = Analysis.of(endings, positions, verdicts, options.last, judge)
@@ -95,7 +94,7 @@ def analyse(options: Options) -> None:
     if not options.json:
         print_markdown(text, Console())
         print()
-    before = None if verdicts.judged.any() else _describe_judged(folder.path)
+    before = None if verdicts.judged.any() else _describe_judged_analysis(folder.path)
     files: Files = {}
     if before is not None:
         # The figures of this run took a second. The judged analysis in the folder took minutes.
@@ -116,7 +115,7 @@ def analyse(options: Options) -> None:
         raise KeyboardInterrupt
 
 
-def _describe_judged(folder: Path) -> str | None:
+def _describe_judged_analysis(folder: Path) -> str | None:
     """Return a description of the judged analysis in the folder; None if the folder has none."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
@@ -127,7 +126,7 @@ def _describe_judged(folder: Path) -> str | None:
         return None
 
 
-def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
+def _read_games(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
     endings, parts = [], []
     for episodes in batched(folder.finished(), GAMES_AT_ONCE):
         endings += [Ending.of(episode) for episode in episodes]
@@ -155,20 +154,23 @@ def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
 
 
 def _report(analysis: Analysis, title: str, costliest: int, folder: Path) -> str:
-    """Return the report as Markdown: tables and the costliest positions, with links to them on the page."""
-    parts = [f"**{title}**", _endings(analysis)]
+    """Return the report as Markdown: tables, and the costliest moves with links to the server's page."""
+    parts = [f"**{title}**", _endings_table(analysis)]
     if analysis.judge is not None:
-        parts.append(_verdict(analysis, analysis.judge))
+        parts.append(_agreement(analysis, analysis.judge))
     judge = analysis.judge if analysis.judged else None
-    parts.append(_groups("moves to the end", analysis.by_distance, judge))
-    parts.append(_groups("largest tile", analysis.by_stage, judge))
+    parts.append(_groups_table("moves to the end", analysis.by_distance, judge))
+    parts.append(_groups_table("largest tile", analysis.by_stage, judge))
     if judge is not None and (costly := analysis.costliest[:costliest]):
-        parts += [_costly(move, f"{PAGE}#replay/{_name_on_page(folder)}", judge) for move in costly]
-        parts.append(f"To open these links, run octofold-serve with --results {_results_of(folder)}.")
+        absolute = folder.absolute()
+        results = RESULTS if RESULTS.absolute() in absolute.parents else absolute.parent
+        name = quote(str(absolute.relative_to(results.absolute())), safe="")
+        parts += [_costly_move(move, f"{PAGE}#replay/{name}", judge) for move in costly]
+        parts.append(f"To open these links, run octofold-serve with --results {results}.")
     return "\n\n".join(parts)
 
 
-def _endings(analysis: Analysis) -> str:
+def _endings_table(analysis: Analysis) -> str:
     rows = [
         (
             f"{row.largest_tile}",
@@ -183,7 +185,7 @@ def _endings(analysis: Analysis) -> str:
     return "\n".join([*table, "", note])
 
 
-def _verdict(analysis: Analysis, judge: JudgeName) -> str:
+def _agreement(analysis: Analysis, judge: JudgeName) -> str:
     whole = analysis.all
     if whole.agreement is None or whole.agreement_interval is None:
         return f"{judge.name} judged none of the {whole.positions:,} positions."
@@ -193,17 +195,17 @@ def _verdict(analysis: Analysis, judge: JudgeName) -> str:
         f"(95% interval {100 * low:.1f} to {100 * high:.1f}%)."
     )
     if (cost := analysis.cost_of_a_game) is not None:
-        said += f" The other moves cost {_worth(cost.average, judge)} per game"
+        said += f" The other moves cost {_with_unit(cost.average, judge)} per game"
         if cost.interval is not None:
             low, high = cost.interval
-            said += f", 95% interval {_number(low, judge)} to {_number(high, judge)}"
+            said += f", 95% interval {_format_value(low, judge)} to {_format_value(high, judge)}"
         said += "."
     if whole.judged < whole.positions:
         said += f" It judged {whole.judged:,} of {whole.positions:,} positions."
     return said
 
 
-def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> str:
+def _groups_table(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> str:
     headings = [heading, "positions", "empty cells", "legal moves"]
     rows = [
         [group.label, f"{group.positions:,}", f"{group.empty_cells:.1f}", f"{group.choices:.1f}"]
@@ -213,30 +215,21 @@ def _groups(heading: str, groups: Sequence[Group], judge: JudgeName | None) -> s
         headings += ["agreement", "cost per move", "share of cost"]
         for row, group in zip(rows, groups, strict=True):
             row.append("" if group.agreement is None else f"{group.agreement:.1%}")
-            row.append("" if group.cost is None else _number(group.cost, judge))
+            row.append("" if group.cost is None else _format_value(group.cost, judge))
             row.append("" if group.cost_share is None else f"{group.cost_share:.1%}")
     return "\n".join(aligned([headings, *rows]))
 
 
-def _results_of(folder: Path) -> Path:
-    """Return the folder to give to `octofold-serve --results`, so that the page shows this result folder."""
-    return RESULTS if RESULTS.absolute() in folder.absolute().parents else folder.absolute().parent
-
-
-def _name_on_page(folder: Path) -> str:
-    return quote(str(folder.absolute().relative_to(_results_of(folder).absolute())), safe="")
-
-
-def _costly(move: CostlyMove, link: str, judge: JudgeName) -> str:
+def _costly_move(move: CostlyMove, link: str, judge: JudgeName) -> str:
     values = ", ".join(
-        f"{name} {_number(value, judge)}"
+        f"{name} {_format_value(value, judge)}"
         for name, value in zip(MOVE_NAMES, move.values, strict=True)
         if value is not None
     )
     return "\n".join(
         [
             f"Game {move.game}, move {move.move:,}: the player moved {MOVE_NAMES[move.made]}, {judge.name} "
-            f"would move {MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
+            f"would move {MOVE_NAMES[move.better]}; cost {_with_unit(move.cost, judge)} ({values}).",
             "",
             "```",
             board_text(np.array(move.board)),
@@ -247,14 +240,14 @@ def _costly(move: CostlyMove, link: str, judge: JudgeName) -> str:
     )
 
 
-def _number(value: float, judge: JudgeName) -> str:
+def _format_value(value: float, judge: JudgeName) -> str:
     if judge.unit == PROBABILITY:
         return f"{value:.1%}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
 
 
-def _worth(value: float, judge: JudgeName) -> str:
-    return f"{_number(value, judge)} {judge.unit}"
+def _with_unit(value: float, judge: JudgeName) -> str:
+    return f"{_format_value(value, judge)} {judge.unit}"
 
 
 COMMAND = Command(

@@ -66,7 +66,7 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_reader(self) -> Callable[[], Credentials]:
-        """Return a function that reads the credentials, also on another machine that has the files."""
+        """Return a function that reads the credentials. It works on every machine with these files."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
@@ -117,10 +117,10 @@ class PlayersFlag:
 
 
 def name_and_version(text: str, version: str = "") -> tuple[str, str]:
-    """Return the name and the version in a text NAME:VERSION. A text NAME gets the version `version`.
+    """Split NAME:VERSION into name and version. Without VERSION, the version is `version`.
 
     Raises:
-        UsageError: the text and `version` name different versions.
+        UsageError: VERSION and `version` differ.
     """
     name, _, own = text.partition(":")
     if own and version and own != version:

@@ -1,6 +1,6 @@
 """The command `octofold`: parses the command line, runs a subcommand and reports errors.
 
-An expected error prints one line, `octofold: ...`. The exit code is 1 after such an error, 2 after a wrong
+An expected error is printed as `octofold: MESSAGE`. The exit code is 1 after such an error, 2 after a wrong
 command line and 130 after Ctrl-C.
 """
 
@@ -31,23 +31,8 @@ from octofold_client.errors import OctofoldError, UsageError
 from octofold_client.wording import describe
 
 FAILURE, INTERRUPTED = 1, 130
-COMMANDS = tuple(
-    module.COMMAND
-    for module in (
-        move,
-        evaluate,
-        merge,
-        compare,
-        play,
-        hand,
-        verify,
-        report,
-        analyse,
-        loadtest,
-        models,
-        ready,
-    )
-)
+_MODULES = (move, evaluate, merge, compare, play, hand, verify, report, analyse, loadtest, models, ready)
+COMMANDS = tuple(module.COMMAND for module in _MODULES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,12 +25,7 @@ from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.contest_report import (
-    JSON_FILE,
-    REPORT_FILE,
-    markdown,
-    write_files,
-)
+from octofold_client.evaluation.contest_report import JSON_FILE, REPORT_FILE, markdown, write_files
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import CAP, fewest_games, greatest_score, next_look
@@ -90,13 +85,14 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
 
 
 def compare(options: Options) -> int:
-    """Compare result folders, or models and local players after they have played the games.
+    """Compare result folders, or play games with models and local players and compare these.
 
     Returns:
-        The exit code.
+        The exit code: 0, or `UNDECIDED`, or `NO` if the answer to the question is no.
 
     Raises:
         EvaluationError: the sides cannot be compared.
+        OctofoldError: a call to the server failed.
     """
     question = _question_of(options)
     _check(options, question)
@@ -125,11 +121,7 @@ def compare(options: Options) -> int:
 
 
 def _check(options: Options, question: Question | None) -> None:
-    """Check that the flags do not contradict each other.
-
-    Raises:
-        UsageError: the flags contradict each other.
-    """
+    """Raise an error if flags contradict each other, or if a folder or matplotlib is missing."""
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
         raise UsageError(
@@ -149,7 +141,7 @@ def _check(options: Options, question: Question | None) -> None:
         )
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
-            raise UsageError(f"{folder} is given twice")
+            raise UsageError(f"each folder must be given once, got {folder} twice")
     deciding = options.until_decided or question is not None
     if options.games is not None and deciding:
         raise UsageError("--games cannot be combined with --until-decided or a margin: use --limit")
@@ -159,11 +151,9 @@ def _check(options: Options, question: Question | None) -> None:
             "set the cap of the scores"
         )
     if folders and options.until_decided:
-        raise UsageError("--until-decided cannot be combined with result folders: it plays games")
+        raise UsageError("--until-decided plays games, so it needs players instead of result folders")
     if folders and options.models:
-        raise UsageError(
-            "--models cannot be combined with result folders: it starts a server that plays games"
-        )
+        raise UsageError("--models starts a server for games, so it needs models instead of result folders")
     if options.models:
         existing(options.models)
 
@@ -190,7 +180,7 @@ def _check_limit(options: Options, question: Question, first: Contender) -> None
 
 
 def _play(options: Options, question: Question | None, values: Judge | None) -> tuple[Contest, Path]:
-    """Play the games; return the comparison and the folder for its files."""
+    """Play the games. Return the comparison and the folder for its files."""
     games = replace(games_of(options), values=values)
     models = [name_and_version(side) for side in options.sides]
     with ExitStack() as stack:
@@ -209,8 +199,7 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
                 )
             )
         except (Unavailable, UnknownModel) as error:
-            sides = " and ".join(options.sides)
-            raise EvaluationError(f"{error} ({sides}: no such folder, so taken to be a model)") from None
+            raise EvaluationError(f"{error} (no folder is named {' or '.join(options.sides)})") from None
         _check_different(players)
         folder = options.out or RESULTS / _folder_name(
             [contender.title for contender in players.contenders], f"-seed{games.seed}"
@@ -267,8 +256,8 @@ def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:
 
 
 def _question_of(options: Options) -> Question | None:
-    asked = {NO_WORSE: options.no_worse_than, EQUAL: options.equal_within, BETTER: options.better_than}
-    return next((Question(margin, kind) for kind, margin in asked.items() if margin is not None), None)
+    margins = {NO_WORSE: options.no_worse_than, EQUAL: options.equal_within, BETTER: options.better_than}
+    return next((Question(margin, kind) for kind, margin in margins.items() if margin is not None), None)
 
 
 def _means_folder(side: str) -> bool:
@@ -277,7 +266,7 @@ def _means_folder(side: str) -> bool:
 
 
 def _folder_name(names: Sequence[str], ending: str = "") -> str:
-    """Return a folder name such as "compare-swift-version-1-flagship-version-2-seed1"."""
+    """Return a folder name such as "compare-a-version-1-b-version-2-seed1", with a digest for long names."""
     name = "compare-" + "-".join(name_in_folder(name) for name in names) + ending
     if len(name) <= _LONGEST_NAME:
         return name
@@ -295,9 +284,5 @@ COMMAND = Command(
     Options,
     compare,
     usage="octofold compare [A] [B ...] [--player SPEC ...] [options]",
-    examples=(
-        "swift flagship",
-        "swift flagship --no-worse-than 5%",
-        "results/mine results/yours",
-    ),
+    examples=("swift flagship", "swift flagship --no-worse-than 5%", "results/mine results/yours"),
 )

@@ -78,7 +78,7 @@ def evaluate(options: Options) -> None:
     # The server's default model plays only if no model and no player is named.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
-        raise UsageError("--version is for models of a server, but only local players are given")
+        raise UsageError("--version requires --model, but only local players are given")
     wanted = [name_and_version(model, options.version) for model in models]
     with ExitStack() as stack:
         cluster = stack.enter_context(options.cluster())

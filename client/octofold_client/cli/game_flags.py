@@ -88,10 +88,9 @@ def games_of(options: GameFlags) -> Games:
 
 
 def folder_of(options: GameFlags, games: Games, contender: Contender, *, alone: bool) -> ResultFolder:
-    """Return the folder for a contender's games.
+    """Return the folder for a player's games: --out if it plays `alone`, otherwise a subfolder of --out.
 
-    This is --out if the contender plays `alone`, and otherwise a subfolder of --out. Without --out, it is a
-    folder in `results`.
+    Without --out, the folder is in `results`.
     """
     name = folder_name("evaluate", contender, games)
     if not options.out:

@@ -42,9 +42,8 @@ def hand(options: Options) -> None:
     """Play by hand, and keep every game.
 
     Raises:
-        EvaluationError: there is no suitable terminal, or the folder contains games of another seed or
-            player.
-        OctofoldError: the named server cannot be reached, or does not have the model.
+        EvaluationError: the terminal is not suitable, or the folder contains games of another seed or player.
+        OctofoldError: the server of --target cannot be reached, or does not have the model.
     """
     console = _full_screen()
     folder = ResultFolder(options.out)
@@ -102,8 +101,8 @@ class _Games:
         """Save the unfinished games, so that nothing is lost if the program ends."""
         self._kept.save_unfinished([*self._others, *([self._game.episode] if self._game.moves else [])])
 
-    def another(self) -> HandGame:
-        """Save the current game and return a new one. A current game without moves is returned as it is."""
+    def new_game(self) -> HandGame:
+        """Save the current game and return a new one; return a current game without moves unchanged."""
         if self._game.moves:
             self.leave()
             if not self._game.over:
@@ -146,7 +145,7 @@ def _play(console: Console, hand: Hand, games: _Games, adviser: Adviser | None) 
                 for key in keys:
                     hand.press(key)
                     if hand.wants_new_game:
-                        hand.game, hand.wants_new_game = games.another(), False
+                        hand.game, hand.wants_new_game = games.new_game(), False
                 if keys:
                     games.save()
             if hand.suspended:
@@ -174,9 +173,5 @@ COMMAND = Command(
     "Every game is kept; the same command continues an unfinished one.",
     Options,
     hand,
-    examples=(
-        "",
-        "--judge expectimax:depth=3",
-        "--judge swift --no-hint",
-    ),
+    examples=("", "--judge expectimax:depth=3", "--judge swift --no-hint"),
 )

@@ -25,7 +25,7 @@ class HtmlFlag:
     )
 
     def check_html(self) -> None:
-        """Check before long work that the report of `--html` can be written.
+        """Check `--html` before work that takes minutes.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.
@@ -38,7 +38,10 @@ class HtmlFlag:
 def write_html(
     file: Path, folders: Sequence[Path], contest: Contest | None = None, values: Judge | None = None
 ) -> str:
-    """Write an HTML report of result folders with `studies.html.page`; return the path of the file."""
+    """Write an HTML report of result folders and their comparison `contest`; return the path of the file.
+
+    `values` is the value function that measures luck; with None, luck is not shown.
+    """
     from octofold_client.studies.html.page import write_report
 
     write_report(file, read_parts(folders, contest, values), contest)

@@ -26,7 +26,7 @@ from octofold_client.errors import EvaluationError, UnknownModel, UsageError
 from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
 
-_Named = TypeVar("_Named", Judge, Adviser)
+_JudgeOrAdviser = TypeVar("_Named", Judge, Adviser)
 _CONNECT_TIMEOUT_SECONDS = 0.5
 _NONE = "none"
 DEFAULT_MODELS = Path("models")
@@ -35,14 +35,14 @@ _VARIABLE = "OCTOFOLD_MODELS"
 _SHIPPED = "ntuple"
 
 
-def _find(
+def _make(
     who: str,
     flags: ServerFlags,
     stack: ExitStack,
-    local: Callable[[str], _Named],
-    served: Callable[[Client, ServedModel], _Named],
-) -> _Named:
-    """Return a judge or adviser that asks the player or model `who`.
+    local: Callable[[str], _JudgeOrAdviser],
+    served: Callable[[Client, ServedModel], _JudgeOrAdviser],
+) -> _JudgeOrAdviser:
+    """Make the judge or adviser that asks the player or model `who`.
 
     If `who` is the spec of a local player, `local` makes the judge or adviser. Otherwise, or if `who` lacks
     options that the local player of this name requires, `served` makes it from a model of the server.
@@ -90,7 +90,7 @@ class JudgeFlags(ServerFlags):
             EvaluationError: the player is unknown, or does not value moves.
             OctofoldError: the server cannot be reached, or does not have the model.
         """
-        return _find(self.judge, self, stack, local_judge, served_judge) if self.judge else None
+        return _make(self.judge, self, stack, local_judge, served_judge) if self.judge else None
 
     def adviser_of(self, stack: ExitStack) -> Adviser | None:
         """Return the adviser that `--judge` names; without the flag, the server's default model.
@@ -99,7 +99,7 @@ class JudgeFlags(ServerFlags):
         given and no server answers at the default address. The errors are those of `judge_of`.
         """
         if self.judge:
-            return _find(self.judge, self, stack, local_adviser, served_adviser)
+            return _make(self.judge, self, stack, local_adviser, served_adviser)
         if self.targets == [DEFAULT_TARGET] and not _is_listening(DEFAULT_TARGET):
             return None
         found = stack.enter_context(self.servers())
@@ -130,15 +130,15 @@ class LuckFlag(ServerFlags):
             OctofoldError: the server cannot be reached, or does not have the model.
         """
         if not self.luck:
-            return shipped_values(models)
+            return shipped_judge(models)
         if self.luck == _NONE:
             return None
-        judge = _find(self.luck, self, stack, local_judge, served_judge)
+        judge = _make(self.luck, self, stack, local_judge, served_judge)
         check_unit(judge)
         return judge
 
 
-def shipped_values(models: Path | None = None) -> Judge | None:
+def shipped_judge(models: Path | None = None) -> Judge | None:
     """Return a judge: the newest n-tuple network of the first model repository that has one.
 
     The repositories are, in this order: `models`, the one that OCTOFOLD_MODELS names, and the default one.
@@ -153,6 +153,6 @@ def shipped_values(models: Path | None = None) -> Judge | None:
 
 
 def print_luck_progress(games: int) -> None:
-    """If standard error is a terminal, print for how many games `luck_in` has computed the luck."""
+    """Print the number of games whose luck is computed, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)

@@ -51,9 +51,9 @@ _LIMIT = re.compile(rf"(max|p(?P<percent>{_NUMBER}))=(?P<time>.*)")
 
 
 def levels(text: str, most: float = MOST_RATE) -> list[float]:
-    """Parse levels such as "8", "1,4,16", "4:16:4" (4, 8, 12, 16) or "1:128:2x" (1, 2, 4 ... 128).
+    """Parse callers or rates such as "8", "1,4,16", "4:16:4" (4, 8, 12, 16) or "1:128:2x" (1, 2, 4 ... 128).
 
-    Each level is above 0 and at most `most`. A range includes its end if a step reaches it.
+    Each number must be above 0 and at most `most`. A range includes its end if a step reaches it.
     """
     found: list[float] = []
     for part in text.split(","):
@@ -129,7 +129,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     )
     slo: Slo | None = option(
         None,
-        "search for the highest rate that keeps this latency limit without errors, such as p99=20ms",
+        "search for the highest rate without errors that keeps this latency limit, such as p99=20ms",
         exclusive_group="load",
     )
     processes: int = option(
@@ -198,7 +198,7 @@ def loadtest(options: Options) -> None:
 
 
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
-    """Connect and select the model. Return a load test without steps, and the kind of its calls."""
+    """Connect and select the model. Return a load test without steps, and the task that makes its calls."""
     credentials, requested = options.credentials(), name_and_version(options.model, options.version)
     if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
         raise UsageError(

@@ -21,17 +21,17 @@ def models(options: Options) -> None:
     """Print every version of every model of a server, and why a version is not ready."""
     with options.servers() as found:
         if options.json:
-            print_json({"models": [_model(model) for model in found.models]})
+            print_json({"models": [_model_to_json(model) for model in found.models]})
             return
         for model in found.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
-                print(f"  {version.version}  {_described(version)}")
+                print(f"  {version.version}  {_describe_version(version)}")
                 if version.card is not None and version.card.strength is not None:
-                    print(f"     {_strength(version.card.strength)}")
+                    print(f"     {_describe_strength(version.card.strength)}")
 
 
-def _described(version: ModelVersion) -> str:
+def _describe_version(version: ModelVersion) -> str:
     if not version.ready:
         return f"{version.state}: {version.reason}" if version.reason else version.state
     card, parts = version.card, ["ready", version.precision]
@@ -47,8 +47,7 @@ def _described(version: ModelVersion) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _strength(strength: Strength) -> str:
-    """Format the strength in a card: average and best score, the number of games and their seed."""
+def _describe_strength(strength: Strength) -> str:
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval
@@ -58,25 +57,25 @@ def _strength(strength: Strength) -> str:
     return f"average score {strength.average:,.0f}{interval}, best {strength.best:,}; {played}"
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _model_to_json(model: Model) -> dict[str, Any]:
     return {
         "name": model.name,
         "default": model.is_default,
-        "versions": [_version(version) for version in model.versions],
+        "versions": [_version_to_json(version) for version in model.versions],
     }
 
 
-def _version(version: ModelVersion) -> dict[str, Any]:
+def _version_to_json(version: ModelVersion) -> dict[str, Any]:
     return {
         "version": version.version,
         "state": version.state,
         "reason": version.reason or None,
         "precision": version.precision or None,
-        "card": None if version.card is None else _card(version.card),
+        "card": None if version.card is None else _card_to_json(version.card),
     }
 
 
-def _card(card: Card) -> dict[str, Any]:
+def _card_to_json(card: Card) -> dict[str, Any]:
     return {
         "weights": card.weights or None,
         "decision_rule": card.decision_rule,
@@ -95,9 +94,5 @@ COMMAND = Command(
     "score in its card.",
     Options,
     models,
-    examples=(
-        "",
-        "--target server:50051",
-        "--json",
-    ),
+    examples=("", "--target server:50051", "--json"),
 )

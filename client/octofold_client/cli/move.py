@@ -50,11 +50,11 @@ def move(options: Options) -> None:
     """Print the move for the board on the command line, or a line of CSV for each board of standard input.
 
     Raises:
-        UsageError: the command line contains no board, or the model does not value boards.
-        BoardTextError: a line is not a board.
+        UsageError: the board on the command line is malformed, or the model does not value boards.
+        BoardTextError: a line of standard input is not a board.
         OctofoldError: a call failed.
     """
-    one = _board_argument(options.board, options.tiles) if options.board else None
+    one = _parse_argument(options.board, options.tiles) if options.board else None
     requested = name_and_version(options.model, options.version)
     with options.servers() as found:
         served = found.select(*requested)
@@ -67,7 +67,7 @@ def move(options: Options) -> None:
                 {
                     "model": served.model,
                     "version": served.version.version,
-                    "moves": [_described(served, *answer) for answer in answers],
+                    "moves": [_to_json(served, *answer) for answer in answers],
                 }
             )
         elif one is not None:
@@ -77,12 +77,12 @@ def move(options: Options) -> None:
             said = ", ".join(f"{name} {tell(share)}" for name, share in named if math.isfinite(share))
             unit = f" {served.value_unit}" if said and served.is_player else ""
             worth = "" if value is None else f"  value {without_exponent(value)}, unit: {served.value_unit}"
-            print((f"{_name(number)}  ({said}{unit})" if said else _name(number)) + worth)
+            print((f"{_move_name(number)}  ({said}{unit})" if said else _move_name(number)) + worth)
         else:
             print(",".join(("move", *MOVE_NAMES, *(["value"] if options.value else []))))
             for number, shares, value in answers:
-                told = [_column(share, served.is_player) for share in shares]
-                print(",".join((_name(number), *told, *([] if value is None else [f"{value:.9g}"]))))
+                told = [_csv_value(share, served.is_player) for share in shares]
+                print(",".join((_move_name(number), *told, *([] if value is None else [f"{value:.9g}"]))))
 
 
 def without_exponent(value: float) -> str:
@@ -92,15 +92,14 @@ def without_exponent(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
-def _column(share: float, is_value: bool) -> str:
-    """Format a number of the CSV output: a probability, or a player's value of a move."""
+def _csv_value(share: float, is_value: bool) -> str:
+    """Format a probability or, if `is_value`, a player's value of a move; empty for an illegal move."""
     if not math.isfinite(share):
         return ""
     return without_exponent(share) if is_value and abs(share) < _SMALL else f"{share:.4f}"
 
 
-def _board_argument(words: Sequence[str], tiles: bool) -> list[int]:
-    """Return the 16 exponents of the board on the command line."""
+def _parse_argument(words: Sequence[str], tiles: bool) -> list[int]:
     if len(words) == 1 and Path(words[0]).is_file():
         raise UsageError(f"{words[0]} is a file, not a board: to read boards from it, use < {words[0]}")
     try:
@@ -118,7 +117,7 @@ def _read_boards(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
         return parse_lines(sys.stdin, tiles=tiles, largest_exponent=largest_exponent)
     except UnicodeDecodeError as error:
         raise BoardTextError(
-            f"standard input is not text ({error}): save spreadsheets as CSV in UTF-8"
+            f"standard input is not UTF-8 ({error}): save spreadsheets as CSV in UTF-8"
         ) from None
 
 
@@ -143,7 +142,7 @@ def _answers(
         yield from zip(answers.moves.tolist(), shares.tolist(), value, strict=True)
 
 
-def _described(served: ServedModel, number: int, shares: list[float], value: float | None) -> dict[str, Any]:
+def _to_json(served: ServedModel, number: int, shares: list[float], value: float | None) -> dict[str, Any]:
     told = [share if math.isfinite(share) else None for share in shares]
     return {
         "move": None if number < 0 else MOVE_NAMES[number],
@@ -152,12 +151,12 @@ def _described(served: ServedModel, number: int, shares: list[float], value: flo
     }
 
 
-def _name(number: int) -> str:
+def _move_name(number: int) -> str:
     return "over" if number < 0 else MOVE_NAMES[number]
 
 
 class BoardTextError(OctofoldError, ValueError):
-    """A text is not a board. The message names the line, the row and the column, counted from 1."""
+    """A text is not a board. The message names the line, or the row and the column, counted from 1."""
 
 
 def parse_board(

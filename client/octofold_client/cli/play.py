@@ -13,7 +13,7 @@ from rich.text import Text
 
 from octofold_client.cli.arguments import JsonFlag, ModelFlags, name_and_version
 from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_name, games_of, result_folders
-from octofold_client.cli.judge_flags import DEFAULT_MODELS, shipped_values
+from octofold_client.cli.judge_flags import DEFAULT_MODELS, shipped_judge
 from octofold_client.cli.result_output import report
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
@@ -40,7 +40,7 @@ def play(options: Options) -> None:
         ServerDied: the server ended.
         OctofoldError: a call failed.
     """
-    games = replace(games_of(options), values=shipped_values(options.models))
+    games = replace(games_of(options), values=shipped_judge(options.models))
     requested = name_and_version(options.model, options.version)
     _check_models(options.models)
     if not options.out:
@@ -94,9 +94,5 @@ COMMAND = Command(
     "server reads the environment variables of octofold-serve, such as OCTOFOLD_DEVICE.",
     Options,
     play,
-    examples=(
-        "",
-        "--games 20 --model swift",
-        "--model mine:2 --games 1000 --out results/mine",
-    ),
+    examples=("", "--games 20 --model swift", "--model mine:2 --games 1000 --out results/mine"),
 )

@@ -38,9 +38,5 @@ COMMAND = Command(
     "Otherwise, exits with 1: the server is starting or draining, or no server answers.",
     Options,
     ready,
-    examples=(
-        "",
-        "--target server:50051",
-        "--tls-ca ca.pem --target server:443",
-    ),
+    examples=("", "--target server:50051", "--tls-ca ca.pem --target server:443"),
 )

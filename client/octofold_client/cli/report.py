@@ -33,9 +33,7 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
     """Options of `octofold report`."""
 
     folders: list[Path] = argument(
-        "FOLDER",
-        f"result folder; with --html, up to {MOST_RESULTS} folders",
-        words="+",
+        "FOLDER", f"result folder; with --html, up to {MOST_RESULTS} folders", words="+"
     )
     plots: bool = option(False, "save pictures beside the report (needs the extra `plots`)")
     out: File | None = option(
@@ -52,18 +50,17 @@ def common_parent(folders: Sequence[Path]) -> Path:
 
 
 def report(options: Options) -> None:
-    """Rebuild result and report of a folder, and its pictures with --plots, and print the table.
+    """Rebuild the files of a result folder and print its table. With --html, also write an HTML report.
 
-    Several folders are shown in one HTML report, and their own files stay as they are.
+    With several folders, only write their common HTML report.
 
     Raises:
-        EvaluationError: a folder is not a result folder, or contains no finished games.
+        EvaluationError: a folder is not a result folder, or an extra is missing.
         ReplayError: a replay file is damaged.
     """
     _check(options)
     first = options.folders[0]
     several = len(options.folders) > 1
-    # Check this before the work, which takes minutes.
     options.check_html()
     if options.plots:
         with require_extra("plots"):
@@ -92,14 +89,14 @@ def report(options: Options) -> None:
 
 
 def _check(options: Options) -> None:
-    """Check that the flags do not contradict each other."""
+    """Raise `UsageError` if flags contradict each other or --out is not usable."""
     several = len(options.folders) > 1
     if len(options.folders) > MOST_RESULTS:
         raise UsageError(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
     if several and options.plots:
         raise UsageError("--plots takes one folder; to show several folders in one report, use --html")
     if several and not options.html:
-        raise UsageError("several folders need --html, which shows them in one report")
+        raise UsageError("several folders require --html, which shows them in one report")
     if options.out is not None and not options.html:
         raise UsageError("--out names the file of the HTML report, so it requires --html")
     if options.out is not None and not options.out.parent.is_dir():
@@ -110,7 +107,7 @@ def _check(options: Options) -> None:
         raise UsageError(f"--out must end with .html, got {options.out}")
     for number, folder in enumerate(options.folders):
         if folder.resolve() in (other.resolve() for other in options.folders[:number]):
-            raise UsageError(f"{folder} is given twice")
+            raise UsageError(f"each folder must be given once, got {folder} twice")
 
 
 def _rebuild(folder: ResultFolder, evaluation: Evaluation, options: Options) -> tuple[dict[str, Any], Files]:

@@ -20,7 +20,7 @@ def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, p
 
 
 def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
-    """Print the table of an evaluation, its pace and the paths of its files."""
+    """Print the table of an evaluation, its pace if `pace`, and the paths of its files."""
     print_markdown(markdown(evaluation), Console())
     print()
     if pace:
@@ -31,7 +31,7 @@ def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> 
 
 
 def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the fields of `result.json` without card and scores, and the paths of the files."""
+    """Return the fields of `result.json` without schema, scores and card, and the paths of the files."""
     content = evaluation.to_json()
     for long in ("schema", "scores", "card"):
         del content[long]
@@ -47,4 +47,4 @@ def _pace(evaluation: Evaluation) -> str:
     inference = run.inference_us / run.requests / 1000
     queue = run.queue_us / run.requests / 1000
     times = f"{queue:.1f} ms in the queue and {inference:.1f} ms in the model"
-    return f"pace:    {pace}; on average, a call was {times}"
+    return f"pace:    {pace}; on average, a call spent {times}"

@@ -47,7 +47,7 @@ class _Checked:
 
     file: Path
     noun: str
-    """Kind of the records: `game` or `line`."""
+    """Noun for the records: `game` or `line`."""
     records: int = 0
     moves: int = 0
     wrong: int = 0
@@ -58,7 +58,10 @@ class _Checked:
     """The result in one line if all records are correct; otherwise empty."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
-        """Set `verdict` or `problem` with `check`, which counts the records and prints the wrong ones."""
+        """Set `verdict` or `problem` with `check`, which counts the records and prints the wrong ones.
+
+        Return this object.
+        """
         try:
             verdict = check(self)
         except (LogError, ReplayError, EvaluationError, OSError) as error:
@@ -155,12 +158,11 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a function like `map` that works ahead of its caller, in a process for each of several cores."""
+    """Yield a function like `map` that works ahead of its caller. It uses a process for each core."""
     if cores == 1:
         yield map
         return
-    # A forked process could copy a lock that a thread holds. Only this process handles Ctrl-C; it then ends
-    # the others.
+    # A forked process could copy a lock that a thread holds. Ctrl-C ends this process, which ends the others.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
 
@@ -192,9 +194,5 @@ COMMAND = Command(
     "new tile's cell is empty after the move. Exits with 0 if all records are correct, and with 1 otherwise.",
     Options,
     verify,
-    examples=(
-        "results/play-flagship-v4-seed0",
-        "results/mine/games.replay",
-        "logs/ntuple",
-    ),
+    examples=("results/play-flagship-v4-seed0", "results/mine/games.replay", "logs/ntuple"),
 )

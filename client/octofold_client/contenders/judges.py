@@ -44,11 +44,12 @@ class Judge:
     boards_at_once: int
     """Maximum number of boards in a call of `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
+    """Function that returns the opinion of boards `[N, 16]`."""
     all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
-    """The player's method `TileValuingPlayer.tile_values`; None if it has no such method."""
+    """The player's method `tile_values` (see `TileValuingPlayer`); None without this method."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the value of the board after each possible tile, as `TileValuingPlayer.tile_values` does."""
+        """Return the board's value after each possible new tile, `[N, 2, 16]`; see `TileValuingPlayer`."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)
@@ -60,7 +61,10 @@ class Judge:
         return values
 
     def _board_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Return the value of the best move on each board: `[N]`, at least 0, and 0 if the game is over."""
+        """Return the value of the best move on each board, at least 0: `[N]`.
+
+        It is 0 if the game is over, or if a tile is too large for the judge.
+        """
         legal = legal_moves(boards)
         worth = np.zeros(len(boards))
         running = np.flatnonzero(legal.any(axis=1) & (boards.max(axis=1, initial=0) <= self.largest_exponent))
@@ -76,6 +80,7 @@ def local_judge(spec: str) -> Judge:
 
     Raises:
         UsageError: the player is unknown, or it does not value moves.
+        EvaluationError: a package or a file is missing.
     """
     contender = local_player(spec)
     player = contender.player
@@ -87,7 +92,7 @@ def local_judge(spec: str) -> Judge:
         player.value_unit,
         contender.largest_exponent,
         BOARDS_AT_ONCE,
-        partial(_of_player, player),
+        partial(_player_opinion, player),
         player.tile_values if isinstance(player, TileValuingPlayer) else None,
     )
 
@@ -106,16 +111,16 @@ def served_judge(client: Client, selected: ServedModel) -> Judge:
         selected.value_unit if selected.is_player else PROBABILITY,
         selected.largest_exponent or LARGEST_EXPONENT,
         _SERVED_BOARDS_AT_ONCE,
-        partial(_of_model, client, selected),
+        partial(_model_opinion, client, selected),
     )
 
 
-def _of_player(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
+def _player_opinion(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
     values = player.action_values(boards)
     return Opinion(values.argmax(axis=1).astype(np.int8), values)
 
 
-def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:
+def _model_opinion(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:
     answers = served.check(client.next_moves(boards, model=served.model, version=served.version.version))
     worth = answers.values if served.is_player else answers.probabilities
     assert worth is not None
@@ -187,7 +192,7 @@ def local_adviser(spec: str) -> Adviser:
     """Make an adviser from the local player that a spec names.
 
     Raises:
-        EvaluationError: the player is unknown.
+        EvaluationError: the player is unknown, or a package or a file is missing.
     """
     contender = local_player(spec)
     player = contender.player

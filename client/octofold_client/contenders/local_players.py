@@ -29,7 +29,7 @@ class LocalContender:
     """
 
     def __init__(self, player: Player, package_version: str = "", spec: str = "") -> None:
-        _check(player)
+        _check_player(player)
         own = getattr(player, "sha256", None)
         self.player = player
         self.has_own_digest = own is not None
@@ -49,7 +49,7 @@ class LocalContender:
 
     @property
     def version(self) -> ModelVersion:
-        """Version of the player's package."""
+        """The version of the player's package, as a ready model version without a card."""
         return ModelVersion(self.package_version, "ready", "", "", None)
 
     @property
@@ -65,8 +65,8 @@ Contender = ServedModel | LocalContender
 def source_digest(player: object) -> str | None:
     """Return the SHA-256 of a player's source code and attributes, in hexadecimal.
 
-    The source code consists of the modules that define the player's class and its base classes. Other modules
-    and files do not count.
+    The source code consists of the modules that define the player's class and its base classes, except those
+    of Python itself. Other modules and files do not count.
 
     Returns:
         The digest; None if a module has no source, or if an attribute does not consist of texts, numbers and
@@ -76,20 +76,20 @@ def source_digest(player: object) -> str | None:
     modules = {kind.__module__: None for kind in kinds if kind.__module__ not in sys.stdlib_module_names}
     try:
         sources = [Path(str(sys.modules[module].__file__)).read_bytes() for module in modules]
-        state = json.dumps([kinds[0].__qualname__, vars(player)], sort_keys=True, default=_path_text)
+        state = json.dumps([kinds[0].__qualname__, vars(player)], sort_keys=True, default=_path_to_json)
     except (AttributeError, KeyError, OSError, TypeError, ValueError):
         return None
     digests = [hashlib.sha256(part).hexdigest() for part in (*sources, state.encode())]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _path_text(value: object) -> str:
+def _path_to_json(value: object) -> str:
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(type(value))
 
 
-def _check(player: object) -> None:
+def _check_player(player: object) -> None:
     kind = player.__name__ if isinstance(player, type) else type(player).__name__
     if isinstance(player, type):
         raise EvaluationError(f"the player must be an instance, got the class {kind}: use {kind}()")
@@ -117,6 +117,6 @@ def local_player(spec: str) -> LocalContender:
 
 
 def is_spec(text: str) -> bool:
-    """Return whether a text is the spec of a local player. `ntuple:2`, a model version, is not."""
+    """Return whether a text is a spec: the name of a local player, or NAME:OPTIONS, but not NAME:NUMBER."""
     kind, _, words = text.partition(":")
     return not words.isdecimal() if words else kind in entry_points(group=GROUP).names

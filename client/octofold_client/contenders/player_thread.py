@@ -54,7 +54,7 @@ class PlayerThread:
         moves: list[NDArray[np.int8]] = []
         done = 0
         while done < len(boards):
-            moves.append(self._some(boards[done : done + self._chunk]))
+            moves.append(self._answer_chunk(boards[done : done + self._chunk]))
             done += len(moves[-1])
         return NextMoves(
             moves=np.concatenate(moves),
@@ -65,7 +65,7 @@ class PlayerThread:
             inference_us=round(1e6 * (time.monotonic() - started)),
         )
 
-    def _some(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+    def _answer_chunk(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         if self._left:
             raise CancelledError
         started = time.monotonic()

@@ -46,7 +46,7 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of a board vote. Otherwise, their answers are averaged. True without a card."""
+        """Whether the views of a board vote; False if their answers are averaged, True without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property
@@ -66,7 +66,7 @@ class ServedModel:
         return None if card is None else card.sha256_of(self.version.precision)
 
     @cached_property
-    def _made_by(self) -> tuple[str, int]:
+    def _files(self) -> tuple[str, int]:
         return self.version.precision, short_digest(self.sha256)
 
     def check(self, answer: NextMoves) -> NextMoves:
@@ -75,11 +75,11 @@ class ServedModel:
         Raises:
             OtherEvaluation: the answer was computed with other files of the same name and version.
         """
-        if (answer.precision, answer.digest) == self._made_by:
+        if (answer.precision, answer.digest) == self._files:
             return answer
         wanted, found = (
             f"{self.title} {precision}".rstrip() + f" (digest {digest:016x})"
-            for precision, digest in (self._made_by, (answer.precision, answer.digest))
+            for precision, digest in (self._files, (answer.precision, answer.digest))
         )
         raise OtherEvaluation(
             f"a different player answers now: {found}, expected {wanted}. Its answers were dropped. Serve "
@@ -120,7 +120,7 @@ def load_player(
 
     Args:
         client: the client of the server.
-        models: the models that the server has reported.
+        models: the models of the server, as it last reported them.
         name: the name of a model.
         version: the version of the model; empty for the newest.
         on_wait: called with the name of the player if it must be loaded.
@@ -164,7 +164,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
     An empty name means the default model, and an empty version means the newest ready version.
 
     Raises:
-        UnknownModel: the version does not exist or is not ready; the message lists the known ones.
+        UnknownModel: the model or version does not exist or is not ready; the message lists those that exist.
     """
     if name:
         model = next((model for model in models if model.name == name), None)
@@ -181,19 +181,19 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
     if not version:
         newest = model.newest_ready
         if newest is None:
-            reasons = "; ".join(_state(known) for known in model.versions)
+            reasons = "; ".join(_describe_state(known) for known in model.versions)
             raise UnknownModel(f"no version of {model.name} is ready: {reasons or 'it has no versions'}")
         return ServedModel(model.name, newest)
     for known in model.versions:
         if known.version == version and known.ready:
             return ServedModel(model.name, known)
         if known.version == version:
-            raise UnknownModel(f"{model.name} {_state(known)}")
+            raise UnknownModel(f"{model.name} {_describe_state(known)}")
     raise UnknownModel(
         f"{model.name} has no version {version}; it has {listed(known.version for known in model.versions)}"
     )
 
 
-def _state(version: ModelVersion) -> str:
+def _describe_state(version: ModelVersion) -> str:
     state = "could not be loaded" if version.state == "failed" else f"is {version.state}"
     return f"version {version.version} {state}" + (f" ({version.reason})" if version.reason else "")

@@ -62,10 +62,7 @@ def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) ->
     if not results:
         return {}
     with styled():
-        return {
-            "score-distribution": _scores(results, size),
-            "tiles-reached": _tiles(results, size),
-        }
+        return {"score-distribution": _scores(results, size), "tiles-reached": _tiles(results, size)}
 
 
 def _scores(results: Sequence[Named], size: Size) -> Figure:

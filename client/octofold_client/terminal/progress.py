@@ -25,13 +25,7 @@ class EvaluationProgress:
     (`evaluation/remaining_time.py`) take unfinished games into account.
     """
 
-    def __init__(
-        self,
-        games: int,
-        title: str,
-        display: Display,
-        clock: Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, games: int, title: str, display: Display, clock: Clock = time.monotonic) -> None:
         self.games = games
         self.running = 0
         self.best_tile = 0

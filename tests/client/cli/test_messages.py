@@ -47,7 +47,7 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
         (
             "compare frist scond --target {target}",
             1,
-            "no model frist.*no such folder, so taken to be a model",
+            "no model frist.*no folder is named",
         ),
         (f"move {CORNER} 1 --model small:7 --target {{target}}", 1, "^small has no version 7; it has 1$"),
         ("move 0 1 2", 2, "^board: a board has 16 cells, got 3$"),

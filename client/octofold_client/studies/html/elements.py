@@ -58,19 +58,14 @@ def table(rows: Sequence[Sequence[Child]], caption: str) -> ET.Element:
     """Make a table whose first row and first column are headings. A wide table scrolls sideways."""
     head, *body = rows
     columns = (_heading(cell, scope="col") for cell in head)
-    lines = (make("tr", _heading(first, scope="row"), *map(_data, others)) for first, *others in body)
+    lines = []
+    for first, *others in body:
+        lines.append(make("tr", _heading(first, scope="row"), *(make("td", each) for each in others)))
     element = make(
-        "table",
-        make("caption", caption),
-        make("thead", make("tr", *columns)),
-        make("tbody", *lines),
+        "table", make("caption", caption), make("thead", make("tr", *columns)), make("tbody", *lines)
     )
     # With a tabindex, the element can be scrolled by keyboard.
     return make("div.scrolls", element, tabindex="0", role="region", aria_label=caption)
-
-
-def _data(content: Child) -> ET.Element:
-    return make("td", content)
 
 
 def _heading(content: Child, *, scope: str) -> ET.Element:

@@ -116,7 +116,7 @@ def test_text_never_becomes_markup() -> None:
         (["one", "two"], "several folders need --html"),
         (["one", "--html", "--out", "gone/x.html"], "--out: there is no gone"),
         (["one"] * 9 + ["--html"], "a report shows at most 8 folders, got 9"),
-        (["one", "./one", "--html"], "one is given twice"),
+        (["one", "./one", "--html"], "each folder must be given once, got one twice"),
         (["one", "--html", "--out", "games.replay"], "--out must end with .html, got games.replay"),
     ],
 )
