@@ -17,8 +17,8 @@ Boards = NDArray[np.uint8]
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
     """Return positions of a greedy player's games in random order: `[number, 16]`.
 
-    They are from the first few hundred moves of each game. A model takes equally long for every board, except
-    a model that votes: it is faster if the views of a board agree.
+    The positions are from the first few hundred moves of each game. They matter for the speed of a model that
+    votes, which is faster if the views of a board agree.
     """
     episodes = Episodes(seed, range(_GAMES_AT_ONCE), largest_exponent)
     next_game = count(_GAMES_AT_ONCE)

@@ -48,9 +48,7 @@ class Form:
                 "there is no form oip: for the Open Inference Protocol, use Triton's perf_analyzer"
             )
         if name not in FORMS:
-            raise WrongValue(
-                f"the form must be {', '.join(FORMS)}, or one with boards such as packed:16, got {text}"
-            )
+            raise WrongValue(f"the form must be unary, packed:N or stream:N, got {text}")
         number = whole_number(boards) if colon else 1
         if number is None or not 1 <= number <= MOST_BOARDS:
             raise WrongValue(
@@ -66,7 +64,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Task:
-    """The kind of calls that a load consists of: server, model, form and boards."""
+    """The calls that make a load: their server, model, form and boards."""
 
     target: str
     model: str
@@ -100,9 +98,9 @@ async def connect(task: Task) -> AsyncIterator[Ask]:
                 await channel.channel_ready()
         octofold = OctofoldServiceStub(channel)
         if task.form.name == "unary":
-            yield partial(_one_call, octofold.NextMove, _one_board, task)
+            yield partial(_one_call, octofold.NextMove, _one_board_request, task)
         elif task.form.name == "packed":
-            yield partial(_one_call, octofold.NextMoves, _many_boards, task)
+            yield partial(_one_call, octofold.NextMoves, _boards_request, task)
         else:
             stream = _Stream(octofold.StreamNextMoves, task)
             try:
@@ -138,7 +136,7 @@ class _Stream:
             self._reading = asyncio.create_task(self._read_answers(self._requests))
         number, seconds = next(self._ids), self._task.timeout_seconds
         answer = self._open[number] = asyncio.get_running_loop().create_future()
-        request = _many_boards(self._task, boards)
+        request = _boards_request(self._task, boards)
         self._requests.put_nowait(pb.StreamNextMovesRequest(id=number, request=request))
         try:
             async with asyncio.timeout(seconds):
@@ -181,11 +179,11 @@ class _Stream:
                 answer.set_exception(ended)
 
 
-def _one_board(task: Task, boards: Boards) -> pb.NextMoveRequest:
+def _one_board_request(task: Task, boards: Boards) -> pb.NextMoveRequest:
     return pb.NextMoveRequest(model=task.model, version=task.version, board=boards[0].tolist())
 
 
-def _many_boards(task: Task, boards: Boards) -> pb.NextMovesRequest:
+def _boards_request(task: Task, boards: Boards) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(model=task.model, version=task.version, boards=messages.BOARDS.write(boards))
 
 

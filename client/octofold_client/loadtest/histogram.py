@@ -59,7 +59,7 @@ class Histogram:
 
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
-    """Add up several histograms."""
+    """Return the sum of several histograms."""
     total = Histogram()
     for each in histograms:
         total._counts.update(each._counts)

@@ -52,13 +52,13 @@ Load = Closed | Open
 
 
 def per_second(rate: float) -> str:
-    """Format a rate with at least three digits, and without decimals if it is 100 or more."""
+    """Format a rate with up to three significant digits, or as a whole number if it is 100 or more."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a load that one process generates: a ramp from `begin` on, then measurement windows."""
+    """The part of a load that one process generates: a ramp from the time `begin` on, then windows."""
 
     load: Load
     begin: float
@@ -114,12 +114,12 @@ class Counts:
 
     @classmethod
     def of_processes(cls, parts: Sequence[Counts]) -> Counts:
-        """Add up the counts of one window from several processes."""
+        """Return the sum of the counts of one window from several processes."""
         return cls._sum(parts, max(part.seconds for part in parts))
 
     @classmethod
     def of_windows(cls, parts: Sequence[Counts]) -> Counts:
-        """Add up consecutive windows of the same processes."""
+        """Return the sum of the counts of consecutive windows."""
         return cls._sum(parts, sum(part.seconds for part in parts))
 
     @classmethod
@@ -168,11 +168,11 @@ async def generate(
 
 async def _report(caller: _Caller, share: Share, report: Callable[[Counts], None]) -> None:
     await _sleep_until(share.begin)
-    caller.take()
+    caller.end_window()
     end = share.begin + share.ramp_seconds
     while True:
         await _sleep_until(end)
-        report(caller.take())
+        report(caller.end_window())
         end += share.window_seconds
 
 
@@ -199,16 +199,16 @@ class _Caller:
         self._ask = ask
         self._boards = boards
         self._process = process
-        self._begin()
+        self._begin_window()
 
-    def _begin(self) -> None:
+    def _begin_window(self) -> None:
         self._counts = Counts()
         self._since, self._cpu = _now(), time.process_time_ns()
 
-    def take(self) -> Counts:
-        """End the current window, begin the next one, and return the counts of the ended window."""
+    def end_window(self) -> Counts:
+        """Begin the next window, and return the counts of the current one."""
         counts, since, cpu = self._counts, self._since, self._cpu
-        self._begin()
+        self._begin_window()
         counts.seconds = self._since - since
         counts.cpu_ns[self._process] = self._cpu - cpu
         return counts

@@ -33,14 +33,14 @@ class Limit(Struct):
     """The percentile, above 0; 100 is the maximum."""
     milliseconds: float
     highest_rate: float | None = None
-    """The highest rate that the search found, in calls per second; None if no rate meets the limit, or if the
-    search has not ended."""
+    """The highest rate that meets the limit, in calls per second; None if the search found none or has not
+    ended."""
 
     def __str__(self) -> str:
         return f"p{self.percentile:g} of {self.milliseconds:g} ms"
 
     def is_kept_by(self, counts: Counts) -> bool:
-        """Return whether the latencies of these calls are within the limit."""
+        """Return whether the latencies of these calls are within the limit; False without answers."""
         value = counts.latencies.percentile(self.percentile)
         return value is not None and value <= self.milliseconds * 1e3
 
@@ -111,7 +111,7 @@ class StepResult(Struct, kw_only=True):
         holds = None
         if limit is not None:
             is_answered = not counts.errors and counts.answered >= SENT_SHARE * counts.sent
-            holds = is_answered and limit.is_kept_by(counts) and not _is_behind(load, counts)
+            holds = is_answered and limit.is_kept_by(counts) and not _sent_too_few(load, counts)
         return cls(
             loop="closed" if isinstance(load, Closed) else "open",
             concurrency=load.callers if isinstance(load, Closed) else UNSET,
@@ -126,7 +126,7 @@ class StepResult(Struct, kw_only=True):
             last_error=counts.last_error or None,
             late_sends=counts.late,
             client_cpu_cores=counts.cpu_ns.total() / 1e9 / counts.seconds,
-            client_busiest_process=_busiest(counts),
+            client_busiest_process=_busiest_process(counts),
             server=server,
             outside_server_ms=_outside_ms(counts, server),
             complete=complete,
@@ -149,7 +149,7 @@ class StepResult(Struct, kw_only=True):
         parts = [
             f"{self.name}: {per_second(self.calls_per_second)} calls/s",
             f"{per_second(self.boards_per_second)} boards/s",
-            *(f"{name} {_milliseconds(self.latency_ms[name]) or '-'} ms" for name in ("p50", "p99")),
+            *(f"{name} {_format_ms(self.latency_ms[name]) or '-'} ms" for name in ("p50", "p99")),
         ]
         if self.errors:
             parts.append(f"{sum(self.errors.values()):,} errors")
@@ -211,21 +211,21 @@ def _signs_of_a_slow_client(load: Load, counts: Counts) -> list[str]:
     """Return the signs that the client was too slow for the load; empty if it was fast enough."""
     late_ms = LATE_SECONDS * 1e3
     signs = {
-        f"one of its processes uses over {BUSY_SHARE:.0%} of a core": _busiest(counts) > BUSY_SHARE,
+        f"one of its processes uses over {BUSY_SHARE:.0%} of a core": _busiest_process(counts) > BUSY_SHARE,
         f"over {LATE_SHARE:.0%} of the calls were sent more than {late_ms:g} ms late": (
             counts.late > LATE_SHARE * counts.sent
         ),
-        f"fewer than {SENT_SHARE:.0%} of the calls were sent": _is_behind(load, counts),
+        f"fewer than {SENT_SHARE:.0%} of the calls were sent": _sent_too_few(load, counts),
     }
     return [sign for sign, is_seen in signs.items() if is_seen]
 
 
-def _is_behind(load: Load, counts: Counts) -> bool:
-    """Return whether too few calls were sent. One missing call is allowed, at the edge of a window."""
+def _sent_too_few(load: Load, counts: Counts) -> bool:
+    """Return whether an open loop sent too few calls. One may be missing, at the edge of a window."""
     return isinstance(load, Open) and counts.sent + 1 < SENT_SHARE * load.rate * counts.seconds
 
 
-def _busiest(counts: Counts) -> float:
+def _busiest_process(counts: Counts) -> float:
     """Return CPU time over wall time of the busiest process."""
     return max(counts.cpu_ns.values(), default=0) / 1e9 / counts.seconds
 
@@ -236,12 +236,12 @@ def percentile_name(percentile: float) -> str:
 
 
 def _latencies_ms(counts: Counts, limit: Limit | None) -> dict[str, float | None]:
-    """Return average and percentiles by name, with the percentile of `limit`; all None without answers."""
+    """Return average and percentiles by name, including the limit's percentile; all None without answers."""
     latencies = counts.latencies
     percentiles = sorted({*PERCENTILES, 100.0, *([limit.percentile] if limit is not None else [])})
     return {
-        "average": _ms(latencies.mean),
-        **{percentile_name(percent): _ms(latencies.percentile(percent)) for percent in percentiles},
+        "average": _to_ms(latencies.mean),
+        **{percentile_name(percent): _to_ms(latencies.percentile(percent)) for percent in percentiles},
     }
 
 
@@ -251,14 +251,14 @@ def _outside_ms(counts: Counts, server: ServerTimes | None) -> float | None:
     Return None if the server does not report its times, or if the difference is negative. It can be negative
     with few calls, because client and server may count a call at the edge of a window in different windows.
     """
-    average = _ms(counts.latencies.mean)
+    average = _to_ms(counts.latencies.mean)
     if average is None or server is None:
         return None
     outside = average - (server.queue_ms + server.inference_ms + server.rest_ms)
     return outside if outside >= 0 else None
 
 
-def _ms(microseconds: float | None) -> float | None:
+def _to_ms(microseconds: float | None) -> float | None:
     return None if microseconds is None else microseconds / 1e3
 
 
@@ -268,13 +268,13 @@ def _latency_rows(test: LoadTest) -> list[list[str]]:
     rows = [["load", "offered/s", "calls/s", "boards/s", *names]]
     for step in test.steps:
         rates = (step.offered_per_second, step.calls_per_second, step.boards_per_second)
-        latencies = (_milliseconds(step.latency_ms[name]) for name in names)
+        latencies = (_format_ms(step.latency_ms[name]) for name in names)
         rows.append([step.name, *map(per_second, rates), *latencies])
     return rows
 
 
-def _split_rows(test: LoadTest) -> list[list[str]]:
-    """Return headings, then a row for each step: the average time of a call, and its parts."""
+def _time_rows(test: LoadTest) -> list[list[str]]:
+    """Return headings, then a row for each step: the parts of a call's time, batches, cores and errors."""
     rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
         server = step.server
@@ -282,7 +282,7 @@ def _split_rows(test: LoadTest) -> list[list[str]]:
         rows.append(
             [
                 step.name,
-                *map(_milliseconds, [step.latency_ms["average"], *split, step.outside_server_ms]),
+                *map(_format_ms, [step.latency_ms["average"], *split, step.outside_server_ms]),
                 f"{server.boards_per_batch:.1f}" if server else "",
                 f"{step.client_cpu_cores:.2f}",
                 f"{step.late_sends:,}",
@@ -293,7 +293,7 @@ def _split_rows(test: LoadTest) -> list[list[str]]:
 
 
 def remarks(test: LoadTest) -> list[str]:
-    """Return the remarks, a sentence each: the result of the search, errors by code, and warnings."""
+    """Return a sentence for the search's result, the errors of each step, and each warning."""
     found = []
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate
@@ -316,19 +316,19 @@ def remarks(test: LoadTest) -> list[str]:
 
 
 def tables(test: LoadTest) -> str:
-    """Return the two tables and the remarks as Markdown."""
+    """Return the tables of rates and of times, and the remarks, as Markdown."""
     parts = [
         f"**{test.title}: calls, boards, and latencies in milliseconds**",
         "\n".join(aligned(_latency_rows(test))),
         "Average time of a call and its parts in milliseconds, boards per batch, CPU cores of the client, "
         "late sends and errors:",
-        "\n".join(aligned(_split_rows(test))),
+        "\n".join(aligned(_time_rows(test))),
         "\n".join(f"- {remark}" for remark in remarks(test)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _milliseconds(value: float | None) -> str:
+def _format_ms(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value >= 100 else f"{value:.2f}"

@@ -15,7 +15,7 @@ PRECISION = 1.05
 """The search ends when the lowest rate that failed is at most this multiple of the highest rate that kept the
 limit."""
 FARTHEST = 1024
-"""The search gives up if even the first rate divided by this number does not meet the limit."""
+"""Divisor of the first rate. The search gives up if the quotient does not meet the limit."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LoadTestRun:
         self.test.finished = True
 
     def search(self) -> None:
-        """Search for the highest rate that meets the test's limit, starting at the rate of one caller.
+        """Search for the highest rate that meets the test's limit, from the rate of one caller on.
 
         Raises:
             LoadTestError: all calls failed, or the load cannot be generated.

@@ -47,7 +47,7 @@ class ServerTimes:
 
     @classmethod
     def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> ServerTimes | None:
-        """Return the averages of the calls between two readings; None without calls or after a restart."""
+        """Return the averages between two readings; None without readings or calls, or after a restart."""
         if before is None or after is None:
             return None
         new = ServerCounters(*(now - then for now, then in zip(after, before, strict=True)))

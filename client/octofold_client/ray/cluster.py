@@ -61,7 +61,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of a Ray error in one line. Most messages of Ray are a page long."""
+    """Return the reason in the message of a Ray error, in one line. Most messages of Ray are a page long."""
     if isinstance(error, NodeDiedError):
         return "its node died"
     if isinstance(error, WorkerCrashedError | RayActorError):
@@ -102,7 +102,9 @@ def _check(address: str) -> None:
             f"{address} is for Ray's remote client: use HOST:PORT instead, on a machine of the cluster"
         )
     if _ADDRESS.fullmatch(address) is None:
-        raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
+        raise ClusterError(
+            f"the Ray cluster must be HOST:PORT, such as 10.0.0.1:6379, or auto, got {address!r}"
+        )
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
         return  # only Ray can connect, with the cluster's certificates
 
@@ -116,10 +118,6 @@ def _check(address: str) -> None:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:
                 return  # a cluster answered; Ray itself has the token
-            other = code is grpc.StatusCode.UNIMPLEMENTED
-            what = (
-                "is a gRPC server, but not a Ray cluster"
-                if other
-                else "is not a Ray cluster, or it does not answer"
-            )
-            raise ClusterError(f"{address} {what}") from None
+            if code is grpc.StatusCode.UNIMPLEMENTED:
+                raise ClusterError(f"{address} is a gRPC server, but not a Ray cluster") from None
+            raise ClusterError(f"{address} is not a Ray cluster, or it does not answer") from None

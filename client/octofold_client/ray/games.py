@@ -132,11 +132,11 @@ than a slow one."""
 BACKOFF_SECONDS = 5.0
 """Time for which a server gets no games after a failure."""
 MOST_FAILURES = 8
-"""The evaluation ends after this number of failures without a move in between."""
+"""Number of failures, without a move in between, that end the evaluation."""
 SAME_FAILURE_SECONDS = 2.0
-"""Failures within this time count as one, such as the failures of all tasks of a dead node."""
+"""Time within which failures count as one, such as the failures of all tasks of a dead node."""
 STALL_SECONDS = 15.0
-"""If no game has moved for this time, a remark reports how much of the cluster is free."""
+"""Time without a move after which a remark reports how much of the cluster is free."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class RayCluster:
             games: indices of new games, and unfinished games to continue.
             parallel: maximum number of games of a task.
             largest_exponent: a game ends when a tile exceeds 2 to this exponent.
-            remark: called with a message for people.
+            remark: called with each message to show.
             check: called at least every 0.2 s; an exception from it ends the games.
             on_unfinished: called at the end, even after an error, with games that have begun and not ended.
 
@@ -181,28 +181,28 @@ class RayCluster:
             player = TaskPlayer("", contender.model, contender.version.version, self.credentials)
             places = list(self.targets)
         if not places:
-            raise ClusterError("the cluster has no CPU for a local player")
+            raise ClusterError("the Ray cluster has no CPU for a local player: add a node with CPUs")
         size = min(parallel, max(1, -(-len(games) // (CHUNKS_PER_TASK * len(places)))))
         chunks = [_Chunk(games[start : start + size]) for start in range(0, len(games), size)]
         conditions = Conditions.of(contender, seed)
-        spread = _Spread(player, conditions, largest_exponent, places, deque(chunks), remark)
+        scheduler = _Scheduler(player, conditions, largest_exponent, places, deque(chunks), remark)
         try:
-            while spread.waiting or spread.running:
+            while scheduler.waiting or scheduler.running:
                 check()
-                spread.assign()
-                spread.report_a_stall()
-                if not spread.running:
+                scheduler.assign()
+                scheduler.report_a_stall()
+                if not scheduler.running:
                     time.sleep(POLL_SECONDS)
                     continue
-                messages = {each.messages: each for each in spread.running}
+                messages = {each.messages: each for each in scheduler.running}
                 ready, _ = ray.wait(list(messages), timeout=POLL_SECONDS)
                 for one in ready:
-                    if (steps := spread.receive(messages[one])) is not None:
-                        yield spread.batch_of(steps)
+                    if (steps := scheduler.receive(messages[one])) is not None:
+                        yield scheduler.batch_of(steps)
         finally:
-            for each in spread.running:
+            for each in scheduler.running:
                 ray.cancel(each.messages, force=True)
-            on_unfinished(spread.unfinished())
+            on_unfinished(scheduler.unfinished())
 
 
 class _Chunk:
@@ -218,14 +218,14 @@ class _Chunk:
 
 
 @dataclass(eq=False)
-class _Spread:
-    """The state of all chunks: each is waiting or played by a task."""
+class _Scheduler:
+    """Assigns chunks to tasks. A chunk is waiting, running or finished."""
 
     player: TaskPlayer
     conditions: Conditions
     largest_exponent: int
     places: Sequence[str]
-    """The address of the server of each task that can run at the same time; empty for a local player."""
+    """Server address of each task that can run at the same time; empty for a local player."""
     waiting: deque[_Chunk]
     remark: Callable[[str], None]
     running: list[_Chunk] = field(default_factory=list)
@@ -259,7 +259,7 @@ class _Spread:
             self.running.append(each)
 
     def report_a_stall(self) -> None:
-        """After `STALL_SECONDS` without a move, report one time how much of the cluster is free."""
+        """After `STALL_SECONDS` without a move, report once how much of the cluster is free."""
         if not self._reported and time.monotonic() - self._moved > STALL_SECONDS:
             self._reported = True
             self.remark(

@@ -81,9 +81,8 @@ class AsyncClient:
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
         """Return the models of the server; see `Client.list_models`."""
-        return await self._drive(
-            self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
-        )
+        calls = self._calls.override(timeout_seconds=timeout_seconds, retry=retry)
+        return await self._drive(calls.list_models())
 
     async def server_version(self) -> str | None:
         """Return the version of the server's program; None if it does not report one."""

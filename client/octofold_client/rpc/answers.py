@@ -52,17 +52,17 @@ class NextMoves:
     queue_us: int
     """The longest time in microseconds that a board of this call waited for its batch."""
     inference_us: int
-    """The total time in microseconds of the batches that contained boards of this call."""
+    """The total computing time in microseconds of the batches that contained boards of this call."""
     values: NDArray[np.float32] | None = None
     """`[N, 4]`: a player's value of each move, in the unit that its card names. It is `-inf` for illegal
-    moves, and for all moves if no search was needed. None if it was not requested, and from other models."""
+    moves, and for all moves if no search was needed. None from a network, or if it was not requested."""
     depth: NDArray[np.uint8] | None = None
     """`[N]`: search depth of a player, in moves; None from a network, or if it was not requested."""
     positions: NDArray[np.int64] | None = None
     """`[N]`: number of boards and afterstates that a player visited; None if `depth` is None."""
     value: NDArray[np.float32] | None = None
-    """`[N]`: the value that a network with a value head gives to each board, in the unit that its card names.
-    None if it was not requested, and from other models."""
+    """`[N]`: the value of each board from a network with a value head, in the unit that its card names. None
+    from other models, or if it was not requested."""
     precision: str = ""
     """Precision of the network: fp32, int8 or fp16; empty from a player."""
     digest: int = 0
@@ -78,7 +78,7 @@ class ModelVersion:
     """State of the version: loading, ready, failed, unloading, unloaded or unspecified. States that this
     client does not know appear as unspecified."""
     reason: str
-    """Reason why the version is not ready; empty if it is."""
+    """Why the version is not ready, or why its changed files are not served; otherwise empty."""
     precision: str
     """Precision of a network: fp32, int8 or fp16; empty for a player, and for a version that is not ready."""
     card: Card | None

@@ -138,7 +138,7 @@ class Calls:
             BoardError: the board is invalid; nothing is sent.
             InvalidRequest: `search_seconds` is out of range.
         """
-        cells = _cells(board)
+        cells = _bytes_of_board(board)
         if search_seconds is not None:
             request = self._of_boards([cells], with_value)
             request.search_time_us = _search_time_us(search_seconds)
@@ -176,7 +176,7 @@ class Calls:
             BoardError: a board is invalid; nothing is sent.
             InvalidRequest: `search_seconds` is out of range.
         """
-        packed = _packed(boards)
+        packed = _bytes_of_boards(boards)
         n = len(packed) // messages.CELLS
         request = pb.NextMovesRequest(
             model=self.model,
@@ -220,9 +220,7 @@ class Calls:
                 error = self._error(rpc_error)
                 if isinstance(error, NotOctofold):
                     raise error from None
-                if not isinstance(
-                    error, DeadlinePassed
-                ):  # keep an earlier error, which says more than a timeout
+                if not isinstance(error, DeadlinePassed):  # an earlier error says more than a timeout
                     last = str(error)
             else:
                 if response.status == health_pb2.HealthCheckResponse.SERVING:
@@ -272,7 +270,7 @@ class Calls:
         return error
 
 
-def _cells(board: ArrayLike) -> bytes:
+def _bytes_of_board(board: ArrayLike) -> bytes:
     """Return the 16 bytes of one board, `[16]` or `[4, 4]`."""
     array = np.asarray(board)
     if array.shape == (4, 4):
@@ -285,7 +283,7 @@ def _cells(board: ArrayLike) -> bytes:
     return check_boards(array[None]).tobytes()
 
 
-def _packed(boards: ArrayLike) -> bytes:
+def _bytes_of_boards(boards: ArrayLike) -> bytes:
     """Return the bytes of boards, `[N, 16]` or `[N, 4, 4]`: 16 bytes for each board."""
     if not (
         type(boards) is np.ndarray  # subclasses, such as masked arrays, need numpy's check
@@ -312,19 +310,19 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
     try:
         votes = repeat(_NO_VOTES) if many.depth is not None else messages.VOTES.read(response.votes, n)
     except ValueError as error:
-        raise _misfit(error) from None
+        raise _broken_answer(error) from None
     probabilities = repeat(_NO_PROBABILITIES) if many.probabilities is None else many.probabilities
     value = repeat(None) if many.value is None else many.value.tolist()
     shared = (many.model, many.version, many.queue_us, many.inference_us)
     return [
         NextMove(move, shares, row, *shared, *searched, worth, many.precision, many.digest)
         for move, shares, row, searched, worth in zip(
-            many.moves.tolist(), probabilities, votes, _searched(many), value, strict=False
+            many.moves.tolist(), probabilities, votes, _search_fields(many), value, strict=False
         )
     ]
 
 
-def _searched(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
+def _search_fields(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
     """Return values, depth and positions of each board; for a network, three Nones without end."""
     if many.depth is None or many.positions is None:
         return repeat((None, None, None))
@@ -347,7 +345,7 @@ def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities
         if response.value:
             value = messages.VALUE.read(response.value, n)
     except ValueError as error:
-        raise _misfit(error) from None
+        raise _broken_answer(error) from None
     return NextMoves(
         moves=moves,
         probabilities=probabilities,
@@ -372,7 +370,7 @@ def _search_time_us(seconds: float) -> int:
     return time_us
 
 
-def _misfit(error: ValueError) -> BrokenAnswer:
+def _broken_answer(error: ValueError) -> BrokenAnswer:
     return BrokenAnswer(f"the server's answer does not match the request: {error}")
 
 
@@ -384,10 +382,10 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
             versions=tuple(
                 ModelVersion(
                     version=version.version,
-                    state=_state(version.state),
+                    state=_parse_state(version.state),
                     reason=version.reason,
                     precision=version.precision,
-                    card=_card(version.card_json),
+                    card=_parse_card(version.card_json),
                 )
                 for version in model.versions
             ),
@@ -396,14 +394,14 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
     )
 
 
-def _state(number: int) -> str:
+def _parse_state(number: int) -> str:
     states = pb.ModelVersion.State
     if number not in states.values():  # a newer server may have more states
         number = pb.ModelVersion.STATE_UNSPECIFIED
     return states.Name(number).removeprefix("STATE_").lower()
 
 
-def _card(card_json: str) -> Card | None:
+def _parse_card(card_json: str) -> Card | None:
     try:
         return parse_card(card_json)
     except CardError:  # an empty text means that the server could not read the card

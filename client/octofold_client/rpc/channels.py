@@ -31,11 +31,11 @@ _READY = grpc.ChannelConnectivity.READY
 _FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 _WATCH_ENDS_SECONDS = 0.3
-"""Time between the end of a watch and the closing of its channel. grpcio's watching threads end within 0.2 s.
-If the channel is closed earlier, they print an exception."""
+"""Time between the end of a watch and the closing of its channel. grpcio's watching threads end within 0.2 s,
+and print an exception if the channel is closed earlier."""
 
 _log = logging.getLogger(__name__)
-LONGEST = 2**31 - 1
+LONGEST_MS = 2**31 - 1
 
 OPTIONS = (
     # No limit: the length of an answer follows from the request.
@@ -55,7 +55,7 @@ BALANCED_OPTIONS = (
     # A machine that does not answer must not delay a call for gRPC's default of 20 s.
     ("grpc.min_reconnect_backoff_ms", 5000),
     # A channel must reconnect when its server is back, even after a long failure.
-    ("grpc.client_idle_timeout_ms", LONGEST),
+    ("grpc.client_idle_timeout_ms", LONGEST_MS),
 )
 
 
@@ -99,10 +99,10 @@ def methods_of(channel: Any) -> dict[str, Any]:
 
 
 def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]:
-    """Return the numbers of the ready addresses.
+    """Return the indices of the ready addresses.
 
-    If none is ready, return the numbers of the addresses that have not failed. If all have failed, return
-    all numbers.
+    If none is ready, return the indices of the addresses that have not failed. If all have failed, return
+    all indices.
     """
     ready = [number for number, state in enumerate(states) if state is _READY]
     hopeful = [number for number, state in enumerate(states) if state not in _FAILED]
@@ -125,12 +125,12 @@ class ReadyServers:
         self._lock = threading.Lock()  # guards the states; `_choices` is replaced as a whole
 
     def next_server(self) -> int:
-        """Return the number of the address to use next."""
+        """Return the index of the address to use next."""
         choices = self._choices
         return choices[next(self._turn) % len(choices)]
 
     def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
-        """Record the state of an address."""
+        """Record the state of the address with index `number`. Log its failure and its return."""
         with self._lock:
             self._states[number] = state
             self._choices = _servers_to_use(self._states)

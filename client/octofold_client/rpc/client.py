@@ -90,9 +90,7 @@ class PendingAnswer(Generic[T]):
         while True:
             try:
                 return self._call.result(POLL_SECONDS)
-            except (
-                grpc.FutureTimeoutError
-            ):  # POLL_SECONDS have passed; a passed deadline raises a `grpc.RpcError`
+            except grpc.FutureTimeoutError:  # a passed deadline raises a `grpc.RpcError` instead
                 self._while_waiting()
 
     def _pause(self, seconds: float) -> None:
@@ -169,7 +167,7 @@ class Client:
             OctofoldError: the call failed.
         """
         calls = self._calls.override(model=model, version=version)
-        return self._converse(calls.next_move(board, search_seconds, with_value))
+        return self._begin(calls.next_move(board, search_seconds, with_value)).result()
 
     def next_moves(
         self,
@@ -212,7 +210,7 @@ class Client:
     ) -> PendingAnswer[NextMoves]:
         """Send boards and return at once; `result` of the returned object waits for the answer.
 
-        `retry` replaces the retry policy of the client.
+        The arguments are as in `next_moves`. `retry` replaces the retry policy of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
@@ -240,13 +238,12 @@ class Client:
 
         `timeout_seconds` and `retry` replace the timeout and the retry policy of the client.
         """
-        return self._converse(
-            self._calls.override(timeout_seconds=timeout_seconds, retry=retry).list_models()
-        )
+        calls = self._calls.override(timeout_seconds=timeout_seconds, retry=retry)
+        return self._begin(calls.list_models()).result()
 
     def server_version(self) -> str | None:
         """Return the version of the server's program; None if it does not report one."""
-        return self._converse(self._calls.server_version())
+        return self._begin(self._calls.server_version()).result()
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
         """Wait until the server reports SERVING.
@@ -254,7 +251,7 @@ class Client:
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
         """
-        self._converse(self._calls.wait_until_ready(timeout_seconds))
+        self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
 
     def close(self) -> None:
         """Close the connection; unfinished calls fail."""
@@ -267,10 +264,6 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _converse(self, conversation: Conversation[T]) -> T:
-        """Run a conversation to its end, and return its answer."""
-        return self._begin(conversation).result()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
         return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)

@@ -1,10 +1,10 @@
 """Sends single boards of several callers in one call.
 
-While nothing is in flight, a board is sent at once. Otherwise, boards gather until they are as many as the
-boards in flight, and are then sent together. A lone caller never waits, and no timer is needed. With
-many callers, the server answers one half of their boards while the other half gathers; each of several
-servers has two such groups. Each caller gets its own answer or error, and a caller that stops waiting does
-not affect the others.
+While no call is in flight, a board is sent at once. Otherwise, boards gather until their number equals the
+number of boards in flight, and are then sent in one call. A lone caller never waits, and no timer is needed.
+With many callers, the server answers one half of their boards while the other half gathers. With several
+servers, fewer boards gather, so that each server has two groups. Each caller gets its own answer or error. A
+caller that stops waiting does not affect other callers.
 
 The calls are unary. A single stream is no faster, and its messages can neither be canceled nor have their own
 deadline.
@@ -141,7 +141,7 @@ class Coalescer:
         calls: makes the requests.
         start: starts a call and returns it; it may raise an error.
         servers: number of servers over which `start` spreads the calls.
-        with_value: whether to request the values of the boards as well.
+        with_value: whether to request the values of the boards.
     """
 
     def __init__(
@@ -152,9 +152,8 @@ class Coalescer:
         self._call_for = partial(calls.of_boards, with_value=with_value)
         self._start = start
         self._boards: deque[BoardRequest] = deque()
-        self._groups: deque[Sequence[BoardRequest]] = (
-            deque()
-        )  # boards to resend: each group in a call of its own, before `_boards`
+        # Boards to resend before `_boards`, each group in a call of its own.
+        self._groups: deque[Sequence[BoardRequest]] = deque()
         self._boards_in_flight = 0
         self._lock = threading.Lock()  # guards the three fields above
 
@@ -164,7 +163,7 @@ class Coalescer:
             self._boards.append(request)
             due = self._is_due()
         if due:
-            self._send()
+            self._send_due()
 
     def _is_due(self) -> bool:
         # With a lower threshold, calls have fewer boards and cost more per board.
@@ -172,23 +171,22 @@ class Coalescer:
             1, self._boards_in_flight // self._calls_while_gathering
         )
 
-    def _send(self) -> None:
-        """Begin all calls that are due."""
+    def _send_due(self) -> None:
         while group := self._next_group():
             try:
                 call = self._start(
                     self._call_for([request.board for request in group.boards], group.seconds_left())
                 )
             except Exception as error:
-                self._land(group)
+                self._take_out_of_flight(group)
                 group.settle(error)
             except BaseException:  # after Ctrl-C, still send the boards of other threads
-                self._land(group, again=[group.boards])
-                self._send()
+                self._take_out_of_flight(group, resend=[group.boards])
+                self._send_due()
                 raise
             else:
                 group.call = call
-                call.add_done_callback(partial(self._end, group))
+                call.add_done_callback(partial(self._on_end, group))
 
     def _next_group(self) -> "_Group | None":
         with self._lock:
@@ -203,24 +201,24 @@ class Coalescer:
                     return _Group(waiting)
             return None
 
-    def _land(self, group: "_Group", again: Sequence[Sequence[BoardRequest]] = ()) -> None:
+    def _take_out_of_flight(self, group: "_Group", resend: Sequence[Sequence[BoardRequest]] = ()) -> None:
         with self._lock:
             self._boards_in_flight -= len(group.boards)
-            self._groups += again
+            self._groups += resend
 
-    def _end(self, group: "_Group", call: OpenCall) -> None:
+    def _on_end(self, group: "_Group", call: OpenCall) -> None:
         outcomes: Sequence[NextMove] | BaseException
         try:
             outcomes = answers_of(call.result(), len(group.boards))
         except BaseException as error:  # asyncio.CancelledError is not an `Exception`
             outcomes = error
             half = len(group.boards) // 2
-            if half and _is_refusal(error):  # resend in halves, so that only the invalid board fails
-                self._land(group, again=[group.boards[:half], group.boards[half:]])
-                self._send()
+            if half and _is_invalid_argument(error):  # resend in halves, so that only the invalid board fails
+                self._take_out_of_flight(group, resend=[group.boards[:half], group.boards[half:]])
+                self._send_due()
                 return
-        self._land(group)
-        self._send()  # send before waking the callers, so that the server has work
+        self._take_out_of_flight(group)
+        self._send_due()  # send before waking the callers, so that the server has work
         group.settle(outcomes)
 
 
@@ -250,7 +248,7 @@ class _Group:
             self.call.cancel()
 
 
-def _is_refusal(error: BaseException) -> bool:
+def _is_invalid_argument(error: BaseException) -> bool:
     # Errors of both APIs have a code, but grpc's base class does not declare it.
     code: Any = error.code() if isinstance(error, grpc.RpcError) else None
     return code is grpc.StatusCode.INVALID_ARGUMENT

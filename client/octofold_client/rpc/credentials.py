@@ -25,8 +25,7 @@ TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 class Credentials:
     """The credentials of a client. By default, the connection is plaintext, without a token.
 
-    Authorities or a certificate imply TLS. A token is sent in plaintext only to servers on this machine. Any
-    other server needs TLS.
+    Authorities or a certificate imply TLS. A token is sent in plaintext only to servers on this machine.
 
     Raises:
         InvalidRequest: the certificate or its key is missing, or the token is not one word of printable ASCII

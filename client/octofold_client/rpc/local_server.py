@@ -1,6 +1,6 @@
-"""Runs a local server: it starts on a free port when a block begins, and stops when the block ends.
+"""Runs `octofold-serve` on a free port, in a process with this Python interpreter.
 
-It runs `octofold-serve` in a process with this Python interpreter. The client does not import the server.
+The client does not import the server.
 """
 
 import signal
@@ -23,7 +23,7 @@ LOG_LINES = 12
 
 
 class LocalServer:
-    """Runs `octofold-serve` in a process; a context manager. In the block, `target` is its address.
+    """Runs `octofold-serve` while a block runs; a context manager. In the block, `target` is its address.
 
     Args:
         models: model repository to serve.
@@ -66,9 +66,7 @@ class LocalServer:
             ServerDied: the server has ended; the message includes the last lines of its log.
         """
         if self._process is not None and self._process.poll() is not None:
-            raise ServerDied(
-                f"the server ended with exit code {self._process.returncode}{self._last_words()}"
-            )
+            raise ServerDied(f"the server ended with exit code {self._process.returncode}{self._log_tail()}")
 
     def _start(self) -> None:
         port_file = Path(self._folder.name) / "port"
@@ -88,7 +86,7 @@ class LocalServer:
             self.check()
             if time.monotonic() > end:
                 raise ServerDied(
-                    f"the server was not ready after {START_TIMEOUT_SECONDS:.0f} s{self._last_words()}"
+                    f"the server was not ready after {START_TIMEOUT_SECONDS:.0f} s{self._log_tail()}"
                 )
             time.sleep(0.02)
         self.target = f"127.0.0.1:{port_file.read_text().strip()}"
@@ -113,7 +111,7 @@ class LocalServer:
             self._process.stdin.close()
         self._folder.cleanup()
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
         if len(lines) == 1:
             return f": {lines[0]}"

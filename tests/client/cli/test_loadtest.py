@@ -194,7 +194,7 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
         (
             Form.parse,
             "soap",
-            "the form must be unary, packed, stream, or one with boards such as packed:16, got soap",
+            "the form must be unary, packed:N or stream:N, got soap",
         ),
         (
             Form.parse,
