@@ -25,10 +25,10 @@ from octofold_client.evaluation.intervals import average_interval, clustered_sha
 FILE = "analysis.json"
 SCHEMA = 1
 """Version of the JSON format; it increases when a field is removed or changes its meaning."""
-SAME_STUMBLE = 20
-"""Costly moves of one game belong to the same stumble if they are less than this number of moves apart."""
+MIN_MOVES_APART = 20
+"""Minimum distance, in moves, of the costly moves of one game that an analysis lists."""
 COSTLIEST_KEPT = 100
-"""Maximum number of costly moves in an analysis, which lists one for each stumble (`SAME_STUMBLE`)."""
+"""Maximum number of costly moves that an analysis lists."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 _MAX_BYTES = 16 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -42,7 +42,7 @@ class Ending:
     score: int
     largest_tile: int
     quarter: int
-    """Index in `QUARTERS` of the range that contains the sum of all other tiles over the largest tile."""
+    """Index in `QUARTERS` of the sum of all other tiles, as a share of the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
@@ -104,8 +104,7 @@ class Group:
     cost: float | None
     """Average cost of a move; None if no position was judged."""
     cost_share: float | None
-    """The cost of this group as a share of the total cost; None if no position was judged or no move cost
-    anything."""
+    """The cost of this group as a share of the total cost; None if nothing was judged or the total is 0."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class CostlyMove:
 
     game: int
     move: int
-    """Number of moves before this move. On the page, links to the position end with this number."""
+    """Number of moves before this move."""
     board: list[int]
     made: int
     better: int
@@ -131,12 +130,12 @@ class EndedAt:
     largest_tile: _Count
     games: _Count
     quarters: list[_Count]
-    """Number of these games in each group of `QUARTERS`."""
+    """Number of these games in each range of `QUARTERS`."""
 
 
 @dataclass(frozen=True)
 class GameCost:
-    """The total cost of a game's last moves, averaged over the games in which all of them were judged."""
+    """The total cost of a game's last moves, averaged over the games whose last moves were all judged."""
 
     average: float
     interval: Interval | None
@@ -173,7 +172,8 @@ class Analysis:
     endings: list[EndedAt]
     """The games by their largest tile, in ascending order."""
     costliest: list[CostlyMove]
-    """The costliest move of each stumble (`SAME_STUMBLE`), in descending order; none has the cost 0."""
+    """The costliest moves in descending order of cost, without moves that cost nothing or are close to a
+    costlier move of the game."""
 
     @classmethod
     def of(
@@ -195,18 +195,18 @@ class Analysis:
             judged=int(np.count_nonzero(verdicts.judged)),
             average_score=fmean(ending.score for ending in endings),
             cost_of_a_game=_cost_of_a_game(positions, verdicts),
-            all=_group("all", np.ones(len(positions), bool), positions, verdicts),
+            all=_figures("all", np.ones(len(positions), bool), positions, verdicts),
             by_stage=[
-                _group(str(1 << exponent), largest == exponent, positions, verdicts)
+                _figures(str(1 << exponent), largest == exponent, positions, verdicts)
                 for exponent in np.unique(largest).tolist()
             ],
             by_distance=_by_distance(positions, verdicts),
-            endings=_by_tile(endings),
+            endings=_endings_by_tile(endings),
             costliest=_costliest(positions, verdicts),
         )
 
 
-def _by_tile(endings: Sequence[Ending]) -> list[EndedAt]:
+def _endings_by_tile(endings: Sequence[Ending]) -> list[EndedAt]:
     counts: dict[int, list[int]] = {}
     for ending in endings:
         counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
@@ -220,7 +220,7 @@ def _by_distance(positions: Positions, verdicts: Verdicts) -> list[Group]:
         last = min(2 * first - 1, most)
         label = f"{first}" if first == last else f"{first} to {last}"
         rows = (positions.left >= first) & (positions.left <= last)
-        groups.append(_group(label, rows, positions, verdicts))
+        groups.append(_figures(label, rows, positions, verdicts))
         first = last + 1
     return groups
 
@@ -245,7 +245,7 @@ def _costliest(positions: Positions, verdicts: Verdicts) -> list[CostlyMove]:
             break
         move, game = int(positions.numbers[row]), int(positions.games[row])
         others = by_game.setdefault(game, [])
-        if any(abs(move - other) < SAME_STUMBLE for other in others):
+        if any(abs(move - other) < MIN_MOVES_APART for other in others):
             continue
         others.append(move)
         legal = legal_moves(positions.boards[row : row + 1])[0]
@@ -264,7 +264,7 @@ def _costliest(positions: Positions, verdicts: Verdicts) -> list[CostlyMove]:
     return moves
 
 
-def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: Verdicts) -> Group:
+def _figures(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: Verdicts) -> Group:
     boards, judged = positions.boards[rows], verdicts.judged[rows]
     costs = verdicts.costs[rows][judged]
     same = (verdicts.choices[rows] == positions.made[rows])[judged]
@@ -276,13 +276,13 @@ def _group(label: str, rows: NDArray[np.bool_], positions: Positions, verdicts: 
         choices=float(legal_moves(boards).sum(axis=1).mean()),
         judged=len(costs),
         agreement=float(same.mean()) if len(costs) else None,
-        agreement_interval=_share(positions.games[rows][judged], same) if len(costs) else None,
+        agreement_interval=_share_interval(positions.games[rows][judged], same) if len(costs) else None,
         cost=float(costs.mean()) if len(costs) else None,
         cost_share=float(costs.sum()) / total if len(costs) and total else None,
     )
 
 
-def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
+def _share_interval(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
     """Return the interval of the share of True elements in `same` `[P]`; `games` `[P]` are the clusters."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))
@@ -314,12 +314,8 @@ def judge_positions(
         on_judged(len(some))
 
 
-def _checked(kept: Analysis) -> Analysis:
-    """Check an analysis from a file, and return it.
-
-    Raises:
-        ValueError: the schema is unknown, or a number is out of its range.
-    """
+def _check_analysis(kept: Analysis) -> Analysis:
+    """Return an analysis from a file, or raise `ValueError` if its schema or a number is not allowed."""
     if kept.schema != SCHEMA:
         raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
     if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
@@ -341,7 +337,7 @@ def read_analysis(folder: Path) -> Analysis | None:
     """
     file = folder / FILE
     try:
-        return _checked(msgspec.json.decode(read_regular(file, _MAX_BYTES), type=Analysis))
+        return _check_analysis(msgspec.json.decode(read_regular(file, _MAX_BYTES), type=Analysis))
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:

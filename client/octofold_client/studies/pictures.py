@@ -38,7 +38,7 @@ from octofold_client.evaluation.summary import Summary, TileShare, column
 from octofold_client.studies.analysis import QUARTERS, Analysis, Group, JudgeName
 
 Named = tuple[str, Evaluation, Summary]
-"""Name, evaluation and figures of a finished evaluation. All names in a picture differ."""
+"""Name, evaluation and summary of a finished evaluation. All names in a picture differ."""
 
 _SHADES = ("#cfe0f2", "#9dbfe3", "#6699cf", "#3b6fb6", "#24487f")
 _LONGEST_NAME = 34
@@ -57,7 +57,7 @@ _MOST_VALUES = 40
 
 
 def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) -> dict[str, Figure]:
-    """Draw the pictures of all finished evaluations, by name; none if no evaluation is finished."""
+    """Draw the pictures of the finished evaluations, by name; none if no evaluation is finished."""
     results = [(name, each, each.summary) for name, each in evaluations if each.summary is not None]
     if not results:
         return {}
@@ -68,7 +68,7 @@ def figures(evaluations: Sequence[tuple[str, Evaluation]], size: Size = WIDE) ->
 def _scores(results: Sequence[Named], size: Size) -> Figure:
     """Draw the distribution of scores, with a row for each result, so that results do not overlap."""
     height = max(size.height, 1.2 + _SCORES_INCHES * len(results))
-    figure = _figure(results, size, "Scores, by the largest tile of the game", height)
+    figure = _new_figure(results, size, "Scores, by the largest tile of the game", height)
     rows = figure.subplots(len(results), 1, sharex=True, squeeze=False)[:, 0]
     highest = max(summary.best for _, _, summary in results)
     games = max(summary.games for _, _, summary in results)
@@ -104,12 +104,12 @@ def _scores(results: Sequence[Named], size: Size) -> Figure:
         Patch(facecolor=tile_color(tile), edgecolor=INK, linewidth=0.25, label=f"{tile}") for tile in tiles
     ]
     figure.legend(handles=legend[::-1], title="largest\ntile", loc="outside right upper")
-    marks = _marks(results)
+    marks = _legend_of_marks(results)
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), fontsize="small")
     return figure
 
 
-def _marks(results: Sequence[Named]) -> list[Artist]:
+def _legend_of_marks(results: Sequence[Named]) -> list[Artist]:
     """Return the legend entries for the lines and the band that `_mark_average` draws."""
     marks: list[Artist] = [Line2D([], [], color=INK, linewidth=_AVERAGE_WIDTH, label="average")]
     if any(summary.average_interval is not None for _, _, summary in results):
@@ -136,14 +136,14 @@ def _mark_average(axes: Axes, summary: Summary, name: str) -> None:
 
 
 def _bin_width(span: float, games: int) -> float:
-    """Return a round bin width in points, which shows clusters and still has several games in a bin."""
+    """Return a round bin width in points: small enough to show clusters, with several games in a bin."""
     bins = min(max(4 * np.sqrt(games), _BINS[0]), _BINS[1])
     power = 10.0 ** np.floor(np.log10(max(span / bins, 1.0)))
     return float(next(power * step for step in _NICE if power * step >= span / bins))
 
 
 def _tiles(results: Sequence[Named], size: Size) -> Figure:
-    figure = _figure(results, size, "Games that reach each tile")
+    figure = _new_figure(results, size, "Games that reach each tile")
     axes = figure.add_subplot()
     most = max(summary.largest_tiles[-1].tile for _, _, summary in results)
     smallest = 512 if most >= 1024 else 16  # for weak players, show smaller tiles
@@ -170,7 +170,7 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
             for place, share, (_, high) in zip(places, shares, limits, strict=True):
                 letters = "small" if alone else "x-small"
                 rotation = 0 if len(results) * len(tiles) <= 14 else 90
-                write_above(axes, _share(share, alone=alone), place, max(share, high), letters, rotation)
+                write_above(axes, _share_text(share, alone=alone), place, max(share, high), letters, rotation)
     axes.set_xticks(np.arange(len(tiles)), [str(tile) for tile in tiles])
     axes.tick_params(axis="x", length=0)
     axes.set_ylim(0, 1.16)
@@ -185,23 +185,23 @@ def _tiles(results: Sequence[Named], size: Size) -> Figure:
     return figure
 
 
-def _share(share: float, *, alone: bool) -> str:
+def _share_text(share: float, *, alone: bool) -> str:
     """Format the share that labels a bar, without a percent sign if there are several bars for each tile."""
     if alone:
         return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"
     return f"{100 * share:.0f}" if share == 0 or share >= 0.01 else "<1"
 
 
-def _figure(results: Sequence[Named], size: Size, title: str, height: float = 0.0) -> Figure:
+def _new_figure(results: Sequence[Named], size: Size, title: str, height: float = 0.0) -> Figure:
     subtitle = "; ".join(evaluation.title for _, evaluation, _ in results)
     names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
     return new_figure(size, title, shortened(subtitle, 110), (height or size.height) + names)
 
 
 def luck_picture(games: Sequence[Episode], values: Judge, size: Size) -> Figure:
-    """Draw the expected score after each move of these games, and the contributions of tiles and moves.
+    """Draw the expected score after each move of these games, and how tiles and moves contributed to it.
 
-    The luckiest and the unluckiest tile of each game are marked.
+    Mark the luckiest and the unluckiest tile of each game.
     """
     with styled():
         figure = new_figure(size, "Luck", values.name, max(size.height, 0.8 + _CURVE_INCHES * len(games)))
@@ -285,7 +285,7 @@ def _end_of(name: str) -> str:
 
 
 def lost_games(analysis: Analysis) -> dict[str, Figure]:
-    """Draw the pictures of an analysis, by name: endings and, if it was judged, agreement and costs."""
+    """Draw the pictures of an analysis, by name: "endings" and, if it was judged, "agreement" and "cost"."""
     judge = analysis.judge
     groups = [group for group in reversed(analysis.by_distance) if group.judged]
     names = ["endings", "agreement", "cost"] if judge is not None and groups else ["endings"]
@@ -341,7 +341,7 @@ def _agreement(axes: Axes, groups: Sequence[Group]) -> None:
     axes.set_ylim(0, 1.1)
     axes.set_yticks(np.linspace(0, 1, 6))
     percents(axes)
-    _distances(axes, groups)
+    _label_distances(axes, groups)
     axes.set_ylabel("agreement with the judge")
 
 
@@ -350,23 +350,23 @@ def _costs(axes: Axes, groups: Sequence[Group], judge: JudgeName) -> None:
     costs = [group.cost or 0.0 for group in groups]
     axes.bar(places, costs, color=SERIES[1])
     for place, cost in enumerate(costs):
-        write_above(axes, _cost(cost, judge), place, cost)
+        write_above(axes, _cost_text(cost, judge), place, cost)
     axes.set_ymargin(0.12)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: _cost(cost, judge)))
-    _distances(axes, groups)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: _cost_text(cost, judge)))
+    _label_distances(axes, groups)
     axes.set_ylabel(
         "average loss of probability" if judge.unit == PROBABILITY else f"average loss in {judge.unit}"
     )
 
 
-def _distances(axes: Axes, groups: Sequence[Group]) -> None:
+def _label_distances(axes: Axes, groups: Sequence[Group]) -> None:
     axes.set_xlabel("moves left until the end of the game")
     axes.grid(axis="y")
     axes.set_xticks(np.arange(len(groups)), [group.label.replace(" to ", "-") for group in groups])
     axes.tick_params(axis="x", length=0)
 
 
-def _cost(cost: float, judge: JudgeName) -> str:
+def _cost_text(cost: float, judge: JudgeName) -> str:
     if judge.unit == PROBABILITY:
         return f"{cost:.1%}"
     return f"{cost:,.0f}" if cost >= 10 or cost == 0 else f"{cost:.2g}"

@@ -1,4 +1,4 @@
-"""Writes the games of a result folder as play logs with one move a line, to train networks."""
+"""Writes the games of a result folder as play logs (one move a line), from which networks can learn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def write_logs(
     """Write all finished games of the folder into play logs. A log appears when it is complete.
 
     Args:
-        folder: contains the games; the logs are added to it.
+        folder: the result folder, which also receives the logs.
         count: called with the number of moves written since the last call.
         check: called often. An exception from it ends the work; complete files stay.
 

@@ -1,1 +1,1 @@
-"""The terminal: progress (also in notebooks), tables, games by hand, keys and Ctrl-C."""
+"""The terminal: progress (also in notebooks), tables, games by hand and keys."""

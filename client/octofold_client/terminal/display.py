@@ -1,4 +1,4 @@
-"""Shows the progress of long work: redrawn in place on a terminal, elsewhere as one line a minute."""
+"""Shows the progress of long work: in place on a terminal, elsewhere as one line a minute."""
 
 import time
 from abc import ABC, abstractmethod
@@ -90,7 +90,7 @@ class PlainDisplay(Display):
         self._write(f"{status.title}: {', '.join(status.words)}")
 
     def remark(self, text: str) -> None:
-        """Print a line. The next status appears `interval_seconds` later."""
+        """Print a line, and delay the next status by `interval_seconds`."""
         self._next_show = self._clock() + self.interval_seconds
         self._write(text)
 

@@ -1,4 +1,4 @@
-"""A game by hand: positions with undo, the effect of each key, and the screen."""
+"""A game by hand: its positions with undo, the effect of each key, and the screen."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class HandGame:
         return True
 
     def undo(self) -> bool:
-        """Take the last move back, and return whether there was one."""
+        """Undo the last move; return False if no move was made."""
         if not self._log:
             return False
         for history in (self._log, self._boards, self._scores):
@@ -122,7 +122,7 @@ class HandGame:
 
 @dataclass
 class Hand:
-    """The state of `octofold hand`: the game, what the screen shows, and what the person requested."""
+    """The state of `octofold hand`: the game, the contents of the screen, and the person's requests."""
 
     game: HandGame
     hint: bool = False
@@ -174,15 +174,15 @@ def draw(
     if console.width < _COLUMNS or console.height < _LINES:
         return Group(Text(f"The terminal needs {_COLUMNS} columns and {_LINES} lines."))
     game, hint = hand.game, "   t: hints" if has_adviser else ""
-    lines = [*_state(game), *(_help() if hand.help else _opinions(hand, now, before))]
+    lines = [*_state_lines(game), *(_key_help() if hand.help else _opinion_lines(hand, now, before))]
     if hand.message:
         lines.append(Text(hand.message, "bold yellow"))
     # The key to quit comes first, so that a narrow terminal shows it.
     keys = f"q: quit   u: undo   n: new game{hint}   ?: keys"
-    return Group(_picture(game, console), *lines, Text(keys, "dim", no_wrap=True, overflow="ellipsis"))
+    return Group(_board_picture(game, console), *lines, Text(keys, "dim", no_wrap=True, overflow="ellipsis"))
 
 
-def _picture(game: HandGame, console: Console) -> Table:
+def _board_picture(game: HandGame, console: Console) -> Table:
     """Return the picture of the board. The new tile is red and in brackets."""
     # With only sixteen colors, some numbers would be as bright as their tiles.
     has_colors = console.color_system in ("256", "truecolor") and not console.no_color
@@ -205,7 +205,7 @@ def _picture(game: HandGame, console: Console) -> Table:
     return table
 
 
-def _state(game: HandGame) -> list[Text]:
+def _state_lines(game: HandGame) -> list[Text]:
     state = Text.assemble("score ", (f"{game.score:,}", "bold"), "   largest tile ")
     state.append(f"{1 << int(game.board.max()):,}", "bold")
     where = Text(f"game {game.number}, move {game.moves:,}", "dim")
@@ -215,7 +215,7 @@ def _state(game: HandGame) -> list[Text]:
     return [state, where, Text(f"legal: {legal}")]
 
 
-def _opinions(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Text]:
+def _opinion_lines(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Text]:
     lines = []
     if isinstance(before, Advice) and hand.game.last_move is not None:
         lines.append(Text(remark(before, hand.game.last_move[1])))
@@ -223,14 +223,14 @@ def _opinions(hand: Hand, now: AdviceOrError, before: AdviceOrError) -> list[Tex
         unit = "" if now.has_probabilities or not now.unit else f", {now.unit}"
         lines.append(Text(f"{now.adviser}{unit}", "bold"))
         for move, name in enumerate(MOVE_NAMES):
-            text = Text(f"{ARROWS[move]} {name:<5} {_value(now, move)}")
+            text = Text(f"{ARROWS[move]} {name:<5} {_format_value(now, move)}")
             text.append(" its choice" if move == now.choice else "", "bold cyan")
             lines.append(text)
     errors = dict.fromkeys(thought for thought in (now, before) if isinstance(thought, str))
     return lines + [Text(error, "bold red") for error in errors]
 
 
-def _help() -> list[Text]:
+def _key_help() -> list[Text]:
     keys = ["arrows, WASD, HJKL: move", "u, Backspace: undo", "n: new game", "t: show or hide hints"]
     return [Text(line) for line in (*keys, "q, Ctrl-C: quit", "Ctrl-Z: back to the shell")]
 
@@ -238,7 +238,7 @@ def _help() -> list[Text]:
 def remark(advice: Advice, made: int) -> str:
     """Return the adviser's opinion of a move, in a sentence."""
     move, better = (
-        f"{ARROWS[each]} {MOVE_NAMES[each]} {_value(advice, each).strip()}".rstrip()
+        f"{ARROWS[each]} {MOVE_NAMES[each]} {_format_value(advice, each).strip()}".rstrip()
         for each in (made, advice.choice)
     )
     if made == advice.choice:
@@ -246,8 +246,8 @@ def remark(advice: Advice, made: int) -> str:
     return f"{advice.adviser} prefers {better} to {move}"
 
 
-def _value(advice: Advice, move: int) -> str:
-    """Format the value of a move and, if views voted, its share of their votes, such as "5/8"."""
+def _format_value(advice: Advice, move: int) -> str:
+    """Format the value of a move and, if views voted, its votes, such as "5/8"."""
     votes: NDArray[np.uint8] | None = advice.votes
     text = ""
     if advice.values is not None:

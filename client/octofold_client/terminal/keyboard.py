@@ -21,7 +21,7 @@ _NAMES = {b"\x1b" + kind + letter: name for kind in (b"[", b"O") for letter, nam
 
 
 class Keyboard:
-    """Reads the keys of the terminal with this file descriptor while the block runs.
+    """Reads the keys of the terminal with this file descriptor; a context manager.
 
     Ctrl-C still raises `KeyboardInterrupt`. Ctrl-Z is a key, so that the program can leave the screen before
     it stops.
@@ -61,13 +61,13 @@ class Keyboard:
                 and select.select([self._descriptor], [], [], _SEQUENCE_TIMEOUT_SECONDS)[0]
             ):
                 typed += os.read(self._descriptor, 1024)
-        except OSError:  # Linux reports so that the other end of the terminal is closed
+        except OSError:  # on Linux, the other end of the terminal is closed
             return None
         return keys_of(typed) if typed else None
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """Return the name of each key: the character, the name of the arrow, or `unknown`."""
+    """Return the name of each key: its character, the direction of an arrow, or `unknown`."""
     return [
         _NAMES.get(key, key.decode("latin-1") if len(key) == 1 else "unknown")
         for key in _SEQUENCE.findall(typed)

@@ -41,7 +41,7 @@ class EvaluationProgress:
 
     def resume(self, finished: Sequence[GameSummary]) -> None:
         """Count the games that earlier runs finished."""
-        self._finish(finished)
+        self._count_finished(finished)
         if finished:
             self.remark(f"{counted(len(finished), 'game')} already finished in earlier runs")
         self._display.offer(lambda: self.status)
@@ -51,7 +51,7 @@ class EvaluationProgress:
         self._moves += step.moves
         self.running = step.running
         self.best_tile = max(self.best_tile, step.best_tile)
-        self._finish(finished)
+        self._count_finished(finished)
         self._display.offer(lambda: self._current_status(step))
 
     def remark(self, text: str) -> None:
@@ -65,10 +65,10 @@ class EvaluationProgress:
 
     @property
     def average_at_least(self) -> float | None:
-        """A lower bound of the average score, in which unfinished games count with their present score.
+        """A lower bound of the average score, because unfinished games count with their present score.
 
-        None before the first game has finished. A score never falls. The average of the finished games alone
-        would be far too low, because games with low scores finish first.
+        None before the first game has finished. The average of the finished games alone would be far too low,
+        because games with low scores finish first.
         """
         if not self._lengths:
             return None
@@ -127,7 +127,7 @@ class EvaluationProgress:
         self._running_games = step.running_games()
         return self.status
 
-    def _finish(self, finished: Sequence[GameSummary]) -> None:
+    def _count_finished(self, finished: Sequence[GameSummary]) -> None:
         for game in finished:
             self._lengths[game.moves] += 1
             self._done += 1

@@ -70,7 +70,7 @@ def test_agreement_and_cost_follow_their_definitions(games: Path) -> None:
         "8 to 15",
         "16 to 20",
     ]
-    # All of the last 20 moves of a game are one stumble.
+    # The last 20 moves of a game are too close together to list two of them.
     most = [costs[positions.games == episode.game].max() for episode in episodes]
     assert [move.cost for move in analysis.costliest] == sorted((cost for cost in most if cost), reverse=True)
 
@@ -103,7 +103,7 @@ def test_boards_with_tiles_too_large_for_the_judge_are_not_judged(games: Path) -
     assert 0 < np.count_nonzero(verdicts.judged) < len(positions)
 
 
-def test_costly_moves_that_are_close_together_are_one_stumble(games: Path) -> None:
+def test_of_costly_moves_that_are_close_together_only_the_costliest_is_listed(games: Path) -> None:
     episodes = list(read_replays(games / "games.replay"))
     positions = last_positions(episodes, 50)
     verdicts = Verdicts.none(len(positions))

@@ -1,4 +1,4 @@
-"""Makes HTML elements. Text is escaped, so the name of a model cannot add markup."""
+"""Makes HTML elements. Text is escaped, so that the name of a model cannot add markup."""
 
 import base64
 import re
@@ -23,20 +23,23 @@ def make(tag: str, *children: Child | None, **attributes: str | bool | None) -> 
         element.set("class", " ".join(classes))
     for attribute, value in attributes.items():
         if value is not None and value is not False:
-            element.set(attribute.rstrip("_").replace("_", "-"), "" if value is True else visible(str(value)))
+            element.set(
+                attribute.rstrip("_").replace("_", "-"),
+                "" if value is True else valid_text(str(value)),
+            )
     last: ET.Element | None = None
     for child in children:
         if isinstance(child, ET.Element):
             element.append(child)
             last = child
         elif child is not None and last is None:
-            element.text = (element.text or "") + visible(child)
+            element.text = (element.text or "") + valid_text(child)
         elif child is not None and last is not None:
-            last.tail = (last.tail or "") + visible(child)
+            last.tail = (last.tail or "") + valid_text(child)
     return element
 
 
-def visible(text: str) -> str:
+def valid_text(text: str) -> str:
     """Return the text with U+FFFD in place of each character that HTML does not allow."""
     return _FORBIDDEN.sub("\ufffd", text)
 

@@ -52,7 +52,7 @@ def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest |
         title = f"{len(names)} results"
     said = f"{counted(sum(len(part.evaluation.games) for part in parts), 'finished game')}"
     viewer = viewer_files()
-    style, script = _style(viewer), bundle({**viewer, "report.js": _static("report.js")}, "report.js")
+    style, script = _style(viewer), bundle({**viewer, "report.js": _read_static("report.js")}, "report.js")
     body = make(
         "body",
         make("a.skip", "Skip to the results", href="#main"),
@@ -66,7 +66,7 @@ def write_report(file: Path, parts: Sequence[EvaluationPart], contest: Contest |
 
 def _head(title: str, style: str, script: str) -> ET.Element:
     policy = (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; "
+        f"default-src 'none'; style-src {_csp_hash(style)}; script-src {_csp_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     return make(
@@ -82,16 +82,16 @@ def _head(title: str, style: str, script: str) -> ET.Element:
     )
 
 
-def _digest(content: str) -> str:
+def _csp_hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def _style(viewer: Mapping[str, str]) -> str:
     series = (f".series-{n} {{ background: {color}; }}" for n, color in enumerate(SERIES))
-    return "\n".join(["", *(viewer[name] for name in STYLES), *series, _static("report.css")])
+    return "\n".join(["", *(viewer[name] for name in STYLES), *series, _read_static("report.css")])
 
 
-def _static(name: str) -> str:
+def _read_static(name: str) -> str:
     return (files("octofold_client.studies.html") / "static" / name).read_text(encoding="utf-8")
 
 
@@ -112,8 +112,7 @@ CAPTIONS = {
         "The luckiest and the unluckiest games",
         "The expected score of every game begins at the same value and ends at the score of the game. Luck "
         "is the sum of the changes by new tiles, compared with the mean over all possible tiles. The other "
-        "changes are due to the moves. "
-        "Triangles mark the luckiest (▲) and the unluckiest (▼) tile.",
+        "changes are due to the moves. Triangles mark the luckiest (▲) and the unluckiest (▼) tile.",
     ),
     "endings": (
         "Final boards of the games",
@@ -133,7 +132,7 @@ KEYS = (("←", "→"), "one move"), (("page up", "page down"), "10 moves"), (("
 
 
 def sections_of(parts: Sequence[EvaluationPart], contest: Contest | None) -> list[ET.Element]:
-    """Return the sections about evaluations, and about their comparison if there is one."""
+    """Return the sections about the evaluations and their comparison, if any."""
     drawn = figures([(part.name, part.evaluation) for part in parts], COMPACT)
     several = len(parts) > 1
     return [
@@ -141,7 +140,7 @@ def sections_of(parts: Sequence[EvaluationPart], contest: Contest | None) -> lis
         *([make("section", make("h2", "Pictures"), _pictures(drawn))] if drawn else []),
         *(_luck(part, several) for part in parts if part.by_luck and part.evaluation.summary),
         _games(parts),
-        *(_lost(part, index, several) for index, part in enumerate(parts) if part.analysis),
+        *(_losses(part, index, several) for index, part in enumerate(parts) if part.analysis),
         make("section", make("h2", "Conditions"), *(_conditions(part, several) for part in parts)),
     ]
 
@@ -175,7 +174,7 @@ def _league(contest: Contest, parts: Sequence[EvaluationPart]) -> list[ET.Elemen
     """Return the league table, the forest plot and the table of differences."""
     colors = {part.folder: index for index, part in enumerate(parts)}
     head, *rows = league_rows(contest)
-    chips = [_chip(colors[standing.side.folder]) for standing in contest.ranked]
+    chips = [_color_mark(colors[standing.side.folder]) for standing in contest.ranked]
     named: list[Sequence[Child]] = [head]
     named += [(make("span", chip, name), *rest) for chip, (name, *rest) in zip(chips, rows, strict=True)]
     pairs = pair_rows(contest)
@@ -194,7 +193,7 @@ def _table(parts: Sequence[EvaluationPart]) -> ET.Element:
         adjusted = part.evaluation.adjusted if has_adjusted else None
         rows = rows_of(summary, *(each for *_, each in shown), adjusted=adjusted)
         columns.append([row for group in rows for row in group])
-    chips = (make("span", _chip(index), part.name) for index, part, _ in shown)
+    chips = (make("span", _color_mark(index), part.name) for index, part, _ in shown)
     lines: list[Sequence[Child]] = [("", *chips)] if len(shown) > 1 else [("", "measured (95% interval)")]
     for same in zip(*columns, strict=True):
         cells = (
@@ -204,8 +203,7 @@ def _table(parts: Sequence[EvaluationPart]) -> ET.Element:
     return table(lines, "Scores and tiles")
 
 
-def _chip(index: int) -> ET.Element:
-    """Make the colored mark of a result."""
+def _color_mark(index: int) -> ET.Element:
     return make(f"span.chip.series-{index}")
 
 
@@ -261,19 +259,19 @@ def _games_of(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     replay = FILE_HEADER + b"".join(map(record_of, left.values()))
     box = make(
         "div.games-of",
-        make("h3", _chip(index), part.name) if named else None,
+        make("h3", _color_mark(index), part.name) if named else None,
         data_part=f"{index}",
         data_replay=base64.b64encode(replay).decode(),
     )
     for title, some in part.games.items():
         fresh = [left.pop(episode.game) for episode in some if episode.game in left]
         if fresh:
-            buttons = (make("li", _button(episode, index, part.name)) for episode in fresh)
+            buttons = (make("li", _game_button(episode, index, part.name)) for episode in fresh)
             box.append(make("div", make("p.kind", title), make("ul", *buttons)))
     return box
 
 
-def _button(episode: Episode, index: int, name: str) -> ET.Element:
+def _game_button(episode: Episode, index: int, name: str) -> ET.Element:
     return make(
         "button.game",
         make("strong", f"{episode.score:,}"),
@@ -286,7 +284,7 @@ def _button(episode: Episode, index: int, name: str) -> ET.Element:
     )
 
 
-def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
+def _losses(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     analysis = part.analysis
     assert analysis is not None
     # Differences of probabilities are not costs, so a judge with probabilities gets no costs here.
@@ -305,12 +303,12 @@ def _lost(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     )
     if judge is not None and has_costs and analysis.costliest:
         section.append(make("h3", "The costliest moves"))
-        costly = (_costly(move, part, index, judge) for move in analysis.costliest[:COSTLY_MOVES])
+        costly = (_costly_move(move, part, index, judge) for move in analysis.costliest[:COSTLY_MOVES])
         section.append(make("ul.costly-moves", *costly))
     return section
 
 
-def _costly(move: CostlyMove, part: EvaluationPart, index: int, judge: JudgeName) -> ET.Element:
+def _costly_move(move: CostlyMove, part: EvaluationPart, index: int, judge: JudgeName) -> ET.Element:
     """Make the item of a costly move, with a button that opens its game."""
     link: Child = f"Game {move.game}, move {move.move:,}"
     if any(episode.game == move.game for episode in part.games["With costly moves"]):
@@ -326,13 +324,13 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
     rows: list[tuple[str, Child]] = [
         ("player", conditions.player),
         ("games", f"{len(evaluation.games):,}, seed {conditions.seed}"),
-        ("SHA-256", _code(conditions.sha256)),
+        ("SHA-256", _code_element(conditions.sha256)),
         ("decision rule", evaluation.decision_rule or ""),
         ("precision", conditions.precision),
         ("octofold-serve", evaluation.server_version or ""),
         ("moves per second", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else ""),
     ]
-    rows += [("written", part.written), ("folder", _code(str(part.folder)))]
+    rows += [("written", part.written), ("folder", _code_element(str(part.folder)))]
     rows += [fact for each in part.runs for fact in run_facts(each)]
     if not part.runs:
         rows.append(("command", "not recorded"))
@@ -342,11 +340,11 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
 def run_facts(run: Provenance) -> list[tuple[str, Child]]:
     """Return the names and values that describe a run."""
     return [
-        ("command", _code(run.command or "not recorded")),
+        ("command", _code_element(run.command or "not recorded")),
         ("begun", f"{run.started}, octofold {run.octofold}"),
         ("machine of the client", run.machine),
     ]
 
 
-def _code(text: str | None) -> Child:
+def _code_element(text: str | None) -> Child:
     return make("code", text) if text else ""

@@ -18,7 +18,7 @@ from octofold_client.provenance import Provenance, format_utc, runs_of
 from octofold_client.studies.analysis import Analysis, read_analysis
 
 MOST_RESULTS = 8
-"""Maximum number of results in one report. There is a color for each."""
+"""Maximum number of results in one report, which gives each result a color."""
 GAMES_EACH = 3
 """Number of best games, and number of worst games, that a report shows of each result."""
 LUCKY_GAMES = 2
@@ -38,7 +38,7 @@ class EvaluationPart:
     games: dict[str, list[Episode]]
     """Games to click through, by heading; a game may be in several lists."""
     by_luck: list[Episode]
-    """The luckiest games, then the unluckiest ones; empty without `values`."""
+    """The luckiest games, then the unluckiest games; empty without `values`."""
     values: Judge | None
     """The value function that measures luck; None if luck is not shown."""
     analysis: Analysis | None
@@ -60,7 +60,7 @@ def read_parts(
         folders: result folders.
         contest: a comparison of the evaluations. If it is given, only the compared games are shown.
         values: the value function that measures luck; with None, luck is not shown.
-        progress: see `luck_in`.
+        progress: called with the number of games whose luck is computed.
 
     Raises:
         EvaluationError: a folder contains no result, or there are too many folders.
