@@ -187,17 +187,12 @@ def _play(options: Options, question: Question | None, values: Judge | None) -> 
         server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
         try:
             local = [local_player(spec) for spec in options.players]
-            players = stack.enter_context(
-                Players([server.target], models, local=local)
-                if server
-                else Players(
-                    options.targets,
-                    models,
-                    options.credentials(),
-                    local,
-                    retry_timeout_seconds=options.patience or 0,
-                )
-            )
+            if server:
+                players = Players([server.target], models, local=local)
+            else:
+                credentials, patience = options.credentials(), options.patience or 0
+                players = Players(options.targets, models, credentials, local, None, patience)
+            stack.enter_context(players)
         except (Unavailable, UnknownModel) as error:
             raise EvaluationError(f"{error} (no folder is named {' or '.join(options.sides)})") from None
         _check_different(players)

@@ -56,7 +56,7 @@ def hand(options: Options) -> None:
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:
-            _play(console, Hand(games.current(), options.hint), games, adviser)
+            _play(console, Hand(games.game, options.hint), games, adviser)
         finally:
             with DeferredInterrupts():
                 games.leave()
@@ -91,29 +91,25 @@ class _Games:
         self._others: list[Episode] = sorted(kept.unfinished, key=lambda episode: episode.game)
         self._next = 1 + max([game.game for game in kept.games] + [e.game for e in self._others], default=-1)
         self._finished = len(kept.games)
-        self._game = HandGame(self._others.pop()) if self._others else self._new()
-
-    def current(self) -> HandGame:
-        """Return the current game."""
-        return self._game
+        self.game = HandGame(self._others.pop()) if self._others else self._new()
 
     def save(self) -> None:
         """Save the unfinished games, so that nothing is lost if the program ends."""
-        self._kept.save_unfinished([*self._others, *([self._game.episode] if self._game.moves else [])])
+        self._kept.save_unfinished([*self._others, *([self.game.episode] if self.game.moves else [])])
 
     def new_game(self) -> HandGame:
         """Save the current game and return a new one; return a current game without moves unchanged."""
-        if self._game.moves:
+        if self.game.moves:
             self.leave()
-            if not self._game.over:
-                self._others.append(self._game.episode)
-            self._game = self._new()
-        return self._game
+            if not self.game.over:
+                self._others.append(self.game.episode)
+            self.game = self._new()
+        return self.game
 
     def leave(self) -> None:
         """Save the current game with the finished games if it is over, otherwise with the unfinished ones."""
-        if self._game.over:
-            self._kept.append([self._game.episode])
+        if self.game.over:
+            self._kept.append([self.game.episode])
             self._finished += 1
             self._kept.save_unfinished(self._others)
         else:
@@ -121,7 +117,7 @@ class _Games:
 
     def counts(self) -> str:
         """Return the numbers of finished and unfinished games as text."""
-        left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
+        left = len(self._others) + (0 if self.game.over or not self.game.moves else 1)
         return f"{self._finished:,} finished and {left:,} unfinished games"
 
     def _new(self) -> HandGame:

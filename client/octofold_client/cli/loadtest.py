@@ -31,7 +31,7 @@ from octofold_client.evaluation.result_folder import ResultFolder, check_writabl
 from octofold_client.extras import require_extra
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form, Task
-from octofold_client.loadtest.loads import Closed, Load, Open
+from octofold_client.loadtest.loads import Closed, Open
 from octofold_client.loadtest.result import FILE, Limit, LoadTest, tables
 from octofold_client.loadtest.run import LoadTestRun
 from octofold_client.loadtest.server_counters import ServerStatistics
@@ -151,11 +151,6 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     out: Folder | None = option(None, "write the result into this folder (default: a new folder in results)")
     plots: bool = option(False, "save a picture of latency against load (needs the extra `plots`)")
 
-    @property
-    def loads(self) -> list[Load]:
-        """The loads to measure if `--slo` is not given."""
-        return list(map(Open, self.rate)) if self.rate else list(map(Closed, self.concurrency))
-
 
 def loadtest(options: Options) -> None:
     """Measure the requested loads, or search for the highest rate, and print the result.
@@ -184,7 +179,7 @@ def loadtest(options: Options) -> None:
             if options.slo is not None:
                 run.search()
             else:
-                run.sweep(options.loads)
+                run.sweep(list(map(Open, options.rate)) or list(map(Closed, options.concurrency)))
     finally:
         if test.steps:
             test.write(folder)

@@ -27,7 +27,6 @@ from octofold_client.rpc.client import Client
 BOARDS_A_CALL = 4096
 _SMALL = 0.01
 """Values below this limit, such as chances of success, are printed with two significant digits."""
-_SMALL_DIGITS = 2
 _SEPARATORS = re.compile(r"[\s,;/\[\]\"\ufeff]+")
 _TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
 
@@ -88,7 +87,7 @@ def move(options: Options) -> None:
 def without_exponent(value: float) -> str:
     """Format a value without scientific notation: it may be millions of points or a tiny chance."""
     if 0 < abs(value) < _SMALL:
-        return np.format_float_positional(value, _SMALL_DIGITS, fractional=False, trim="-")
+        return np.format_float_positional(value, 2, fractional=False, trim="-")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 

@@ -40,17 +40,9 @@ class LocalContender:
         self.sha256: str | None = source_digest(player) if own is None else own
         """The player's attribute `sha256`, or else `source_digest` of the player; None if neither exists."""
         # Without its own digest, the name of a player may leave out its options. Its spec has them.
-        self.title = spec if own is None and ":" in spec else player.name
-
-    @property
-    def model(self) -> str:
-        """Name of the player."""
-        return self.title
-
-    @property
-    def version(self) -> ModelVersion:
+        self.title = self.model = spec if own is None and ":" in spec else player.name
+        self.version = ModelVersion(package_version, "ready", "", "", None)
         """The version of the player's package, as a ready model version without a card."""
-        return ModelVersion(self.package_version, "ready", "", "", None)
 
     @property
     def largest_exponent(self) -> int:

@@ -44,13 +44,12 @@ def connected(address: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # they are meant for authors of Ray programs
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        if address != "auto":
-            raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
-        raise ClusterError(
-            "no Ray cluster runs on this machine: name one as HOST:PORT, or start one with `ray start --head`"
-        ) from None
-    except (RayError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+        if address == "auto" and isinstance(error, ConnectionError):
+            raise ClusterError(
+                "no Ray cluster runs on this machine: name one as HOST:PORT, or start one with "
+                "`ray start --head`"
+            ) from None
         raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
     finally:
         signal.signal(signal.SIGTERM, on_termination)

@@ -69,16 +69,18 @@ class Credentials:
             OSError: a file cannot be read.
         """
         _check_pair(certificate, key)
+        source: str | Path = TOKEN_VARIABLE
+        text = environment.get(TOKEN_VARIABLE, "")
         if token is not None:
-            found = _token(token.read_text(encoding="utf-8", errors="replace"), token)
-        elif found := environment.get(TOKEN_VARIABLE, ""):
-            found = _token(found, TOKEN_VARIABLE)
+            source, text = token, token.read_text(encoding="utf-8", errors="replace")
+        if text or token is not None:
+            _check_token(text.strip(), source)
         return cls(
             tls=tls,
             authorities=None if authorities is None else authorities.read_bytes(),
             certificate=None if certificate is None else certificate.read_bytes(),
             key=None if key is None else key.read_bytes(),
-            token=found,
+            token=text.strip(),
         )
 
     def channel(self, api: Any, address: str, options: Any) -> Any:
@@ -106,13 +108,6 @@ class Credentials:
 
 
 PLAINTEXT = Credentials()
-
-
-def _token(text: str, source: str | Path) -> str:
-    """Return the token in the text of a file or variable, without spaces and line breaks around it."""
-    token = text.strip()
-    _check_token(token, source)
-    return token
 
 
 def _check_pair(certificate: object, key: object) -> None:

@@ -161,7 +161,6 @@ class Analysis:
     games: int
     positions: int
     judged: int
-    """Number of judged positions."""
     average_score: float
     cost_of_a_game: GameCost | None
     all: Group

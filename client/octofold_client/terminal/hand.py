@@ -248,15 +248,9 @@ def remark(advice: Advice, made: int) -> str:
 
 def _format_value(advice: Advice, move: int) -> str:
     """Format the value of a move and, if views voted, its votes, such as "5/8"."""
-    votes: NDArray[np.uint8] | None = advice.votes
     text = ""
     if advice.values is not None:
         value = float(advice.values[move])
-        text = (
-            f"{value:>6.1%}"
-            if advice.has_probabilities
-            else f"{value:>12,.1f}"
-            if np.isfinite(value)
-            else f"{'-':>12}"
-        )
-    return text if votes is None else f"{text} {int(votes[move])}/{int(votes.sum())}"
+        number = f"{value:,.1f}" if np.isfinite(value) else "-"
+        text = f"{value:>6.1%}" if advice.has_probabilities else f"{number:>12}"
+    return text if advice.votes is None else f"{text} {advice.votes[move]}/{advice.votes.sum()}"

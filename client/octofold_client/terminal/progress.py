@@ -33,7 +33,8 @@ class EvaluationProgress:
         self._display = display
         self._clock = clock
         self._lengths: Counter[int] = Counter()
-        self._done = 0
+        self.done = 0
+        """Number of finished games, including those of earlier runs."""
         self._score_sum = 0
         self._running_games = NO_GAMES
         self._moves = 0
@@ -57,11 +58,6 @@ class EvaluationProgress:
     def remark(self, text: str) -> None:
         """Print a permanent line."""
         self._display.remark(text)
-
-    @property
-    def done(self) -> int:
-        """Number of finished games, including those of earlier runs."""
-        return self._done
 
     @property
     def average_at_least(self) -> float | None:
@@ -130,7 +126,7 @@ class EvaluationProgress:
     def _count_finished(self, finished: Sequence[GameSummary]) -> None:
         for game in finished:
             self._lengths[game.moves] += 1
-            self._done += 1
+            self.done += 1
             self._score_sum += game.score
             self.best_tile = max(self.best_tile, game.largest_tile)
 

@@ -331,9 +331,7 @@ def _conditions(part: EvaluationPart, named: bool) -> ET.Element:
         ("moves per second", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else ""),
     ]
     rows += [("written", part.written), ("folder", _code_element(str(part.folder)))]
-    rows += [fact for each in part.runs for fact in run_facts(each)]
-    if not part.runs:
-        rows.append(("command", "not recorded"))
+    rows += [fact for each in part.runs for fact in run_facts(each)] or [("command", "not recorded")]
     return make("div.conditions", make("h3", part.name) if named else None, facts(rows))
 
 
