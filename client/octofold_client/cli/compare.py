@@ -85,7 +85,7 @@ class Options(JsonFlag, HtmlFlag, GameFlags, LuckFlag, PlayersFlag):
 
 
 def compare(options: Options) -> int:
-    """Compare result folders, or play games with models and local players and compare these.
+    """Compare result folders; or let models and local players play, and compare their games.
 
     Returns:
         The exit code: 0, or `UNDECIDED`, or `NO` if the answer to the question is no.

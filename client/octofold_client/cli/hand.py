@@ -107,7 +107,7 @@ class _Games:
         return self.game
 
     def leave(self) -> None:
-        """Save the current game with the finished games if it is over, otherwise with the unfinished ones."""
+        """Save the current game: with the finished games if it is over, else with the unfinished games."""
         if self.game.over:
             self._kept.append([self.game.episode])
             self._finished += 1

@@ -25,7 +25,7 @@ class HtmlFlag:
     )
 
     def check_html(self) -> None:
-        """Check `--html` before work that takes minutes.
+        """Check before work that takes minutes whether the report of `--html` can be written.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.

@@ -51,7 +51,7 @@ _LIMIT = re.compile(rf"(max|p(?P<percent>{_NUMBER}))=(?P<time>.*)")
 
 
 def levels(text: str, most: float = MOST_RATE) -> list[float]:
-    """Parse callers or rates such as "8", "1,4,16", "4:16:4" (4, 8, 12, 16) or "1:128:2x" (1, 2, 4 ... 128).
+    """Parse numbers of callers or rates: "1,4,16", "4:16:4" (4, 8, 12, 16) or "1:128:2x" (1, 2, 4 ... 128).
 
     Each number must be above 0 and at most `most`. A range includes its end if a step reaches it.
     """

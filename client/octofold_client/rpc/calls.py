@@ -93,7 +93,7 @@ class Calls:
     """
 
     target: str
-    """Addresses of the servers, as in `targets`."""
+    """Addresses of the servers, in the form that `targets.py` describes."""
     model: str = ""
     """Name of the model; empty for the server's default model."""
     version: str = ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from octofold_client.errors import DeadlinePassed, OctofoldError, QueueFull, Unavailable
 
 _MOST_DOUBLINGS = 100
-"""Maximum number of times that a wait doubles. More could overflow."""
+"""Maximum number of times that a wait doubles. More doublings could overflow."""
 
 
 @dataclass(frozen=True)

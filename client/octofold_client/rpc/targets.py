@@ -1,8 +1,8 @@
 """The target of a client: the address of a server, a name of several servers, or a list of both.
 
-HOST:PORT is one server. dns:///NAME:PORT means all servers to which the DNS name resolves, also after a
-change of the name. dns://RESOLVER/NAME:PORT asks the given resolver. unix:PATH is the socket of a server on
-this machine. Commas separate several addresses. Spaces around commas are ignored.
+HOST:PORT is one server. dns:///NAME:PORT means all servers to which the DNS name currently resolves.
+dns://RESOLVER/NAME:PORT asks the given resolver. unix:PATH is the socket of a server on this machine. Commas
+separate several addresses. Spaces around commas are ignored.
 """
 
 import re

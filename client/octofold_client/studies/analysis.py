@@ -36,7 +36,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 @dataclass(frozen=True)
 class Ending:
-    """How one game ended."""
+    """The end of one game: its score and tiles."""
 
     game: int
     score: int
@@ -55,7 +55,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A judge's verdicts on P positions. Positions that were not judged have -1 and NaN."""
+    """A judge's verdicts on P positions. A position that was not judged has the choice -1 and NaN values."""
 
     choices: NDArray[np.int8]
     """`[P]`: the moves that the judge would make."""

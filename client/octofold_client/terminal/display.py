@@ -31,7 +31,7 @@ class Status:
     facts: tuple[str, ...] = ()
     """Further facts, such as `12 running`."""
     left: str = ""
-    """The remaining time in words."""
+    """The remaining time in words; empty if unknown."""
 
     @property
     def counted(self) -> str:

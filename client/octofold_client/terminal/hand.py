@@ -50,7 +50,7 @@ class HandGame:
 
     @classmethod
     def new(cls, seed: int, game: int) -> HandGame:
-        """Begin a game of a seed, with two tiles."""
+        """Begin the game with index `game` of a seed, with two tiles."""
         return cls(*Episodes(seed, [game]).unfinished())
 
     @property
@@ -236,7 +236,7 @@ def _key_help() -> list[Text]:
 
 
 def remark(advice: Advice, made: int) -> str:
-    """Return the adviser's opinion of a move, in a sentence."""
+    """Return the adviser's opinion of the move `made`, in a sentence."""
     move, better = (
         f"{ARROWS[each]} {MOVE_NAMES[each]} {_format_value(advice, each).strip()}".rstrip()
         for each in (made, advice.choice)

@@ -32,7 +32,7 @@ class EvaluationPart:
     """Everything that a report shows of an evaluation."""
 
     name: str
-    """The player's name, or the folder's path if a part before this one has the same name."""
+    """The player's name, or the folder's path if an earlier part has this name."""
     evaluation: Evaluation
     folder: Path
     games: dict[str, list[Episode]]
@@ -54,7 +54,7 @@ def read_parts(
     values: Judge | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[EvaluationPart]:
-    """Read the evaluations in these folders; unfinished ones come last.
+    """Read the evaluations in these folders; unfinished evaluations come last.
 
     Args:
         folders: result folders.
