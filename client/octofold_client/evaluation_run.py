@@ -207,7 +207,7 @@ class Players:
                 sources = sources_of(contender, self._servers, stack)
                 programs = {each for source in sources if (each := source.server_version()) is not None}
                 conditions = Conditions.of(contender, games.seed, games.wanted)
-                with folder.open(conditions) as kept:
+                with folder.open_or_resume(conditions) as kept:
                     done, run = self._play_missing(contender, sources, kept, games, progress, live)
                     planned = kept.planned.games
                 evaluation = Evaluation(

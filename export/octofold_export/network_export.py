@@ -108,8 +108,8 @@ class ExportPlan:
         return head(self.source.description, evaluator, self.spread)
 
 
-def make_plan(source: Source, flags: Flags, report: Report) -> ExportPlan:
-    """Choose the settings of an export.
+def plan_views_and_rule(source: Source, flags: Flags, report: Report) -> ExportPlan:
+    """Choose the views, the rule and the spread of an export.
 
     For a network that Octofold did not train, games choose the views, and the rule unless --rule sets it. If
     --symmetries sets the number of views, no games are played.
@@ -187,7 +187,7 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
     check_publishable(flags.models, flags.name, flags.version)
     source = load()
     wanted = wanted_precisions(source, flags)
-    plan = make_plan(source, flags, report)
+    plan = plan_views_and_rule(source, flags, report)
     if plan.symmetries < source.fewest_symmetries:
         raise ExportError(
             f"--symmetries must be {source.fewest_symmetries} for this network, got {plan.symmetries}"

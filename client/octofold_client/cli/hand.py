@@ -53,7 +53,7 @@ def hand(options: Options) -> None:
     conditions = Conditions("hand", "", "", "", options.seed)
     with ExitStack() as stack:
         adviser = options.adviser_of(stack)
-        kept = stack.enter_context(folder.open(conditions))
+        kept = stack.enter_context(folder.open_or_resume(conditions))
         games = _Games(kept, options.seed)
         try:
             _play(console, Hand(games.game, options.hint), games, adviser)

@@ -148,7 +148,7 @@ class ResultFolder:
             ) from None
 
     @contextmanager
-    def open(self, conditions: Conditions) -> Iterator["KeptGames"]:
+    def open_or_resume(self, conditions: Conditions) -> Iterator["KeptGames"]:
         """Open the folder to add games of these conditions; only one program can do so at a time.
 
         Raises:
