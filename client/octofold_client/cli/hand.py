@@ -76,8 +76,8 @@ def _full_screen() -> Console:
         raise EvaluationError("a game by hand needs a terminal that can move its cursor, but TERM is dumb")
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
-            f"a game by hand is drawn with UTF-8, but the locale is {console.encoding}; set LC_ALL=C.UTF-8 "
-            "if the terminal supports UTF-8"
+            f"a game by hand is drawn with UTF-8, but the output encoding is {console.encoding}; set "
+            "LC_ALL=C.UTF-8 if the terminal supports UTF-8"
         )
     return console
 
