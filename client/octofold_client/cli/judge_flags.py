@@ -26,7 +26,7 @@ from octofold_client.errors import EvaluationError, UnknownModel, UsageError
 from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
 
-_JudgeOrAdviser = TypeVar("_Named", Judge, Adviser)
+_JudgeOrAdviser = TypeVar("_JudgeOrAdviser", Judge, Adviser)
 _CONNECT_TIMEOUT_SECONDS = 0.5
 _NONE = "none"
 DEFAULT_MODELS = Path("models")
