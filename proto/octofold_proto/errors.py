@@ -19,7 +19,7 @@ class UnknownModel(OctofoldError, LookupError):
 
 
 class QueueFull(OctofoldError):
-    """The queue is full, or too many calls or streams are active. The call did not run."""
+    """Too many boards, calls, streams or bytes are in progress. The call did not run."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class DeadlinePassed(OctofoldError, TimeoutError):
 
 
 class Unavailable(OctofoldError, ConnectionError):
-    """The server is not accepting calls now, or no server answers at the address."""
+    """The server or the model accepts no calls now, or no server answers at the address."""
 
 
 class Unauthenticated(OctofoldError, PermissionError):
@@ -47,7 +47,7 @@ class ModelError(OctofoldError):
 
 
 class BackendFailed(OctofoldError):
-    """The backend failed on the batch of this call; the server's log gives the reason beside `error_id`."""
+    """The server failed, usually in the backend; its log gives the reason beside `error_id`."""
 
     def __init__(self, message: str, error_id: str) -> None:
         super().__init__(message)

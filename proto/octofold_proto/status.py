@@ -1,8 +1,8 @@
 """Maps every domain error to its gRPC status code, and every status back to its error.
 
 The server calls `status_of` when a call fails, and the client calls `error_of` when it receives a status. A
-status also has standard details: RetryInfo if the queue is full, and RequestInfo with an id that also appears
-in the server's log. This is the id of the batch if the backend failed, otherwise the id of the call.
+status also has standard details: RetryInfo for `QueueFull`, and RequestInfo with an id that the server logs.
+This is `error_id` for `BackendFailed`, otherwise the id of the call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command `octofold-serve`: reads the configuration, sets up the log, runs the server.
 
-A failure prints one line on standard error. The exit code is 1, 2 for a value that is not allowed, or 130 for
+A failure prints one line on standard error. The exit code is 1, 2 for a wrong configuration, or 130 for
 Ctrl-C before the server handles signals.
 """
 

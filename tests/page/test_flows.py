@@ -128,7 +128,7 @@ def test_a_uniform_answer_is_no_preference_and_unrounded_probabilities_decide(sh
     assert shared_visit.run(text) == [
         "m has no preference: it rates all legal moves alike. It plays up.",
         "m plays up: 4 of its 8 views vote for it.",
-        "m plays up: its 8 views give it 33% on average.",
+        "m plays up: its 8 views give it a probability of 33% on average.",
         "m plays up, the only legal move.",
         "m plays up: 95.0% chance of success, 5.0% more than right, searched 6 moves deep.",
     ]

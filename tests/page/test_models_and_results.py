@@ -161,11 +161,11 @@ def test_a_result_in_a_subfolder_can_be_watched_and_studied(go: Visitor, server:
         card.click()
         expect(visit.page.locator(".facts")).to_contain_text("4")
         expect(visit.page.locator(".facts")).to_contain_text(
-            "1,234 (1,000 to 1,500), worth 1.9 times the games"
+            "1,234 (95% interval 1,000 to 1,500), worth 1.9 times the games"
         )
         (folder / "result.json").write_text(json.dumps(told, indent=2).replace("1.94", "1.04"))
         visit.page.reload()
-        expect(visit.page.locator(".facts")).to_contain_text("1,234 (1,000 to 1,500)")
+        expect(visit.page.locator(".facts")).to_contain_text("1,234 (95% interval 1,000 to 1,500)")
         expect(visit.page.locator(".facts")).not_to_contain_text("worth")
         visit.page.get_by_text("Look at the finished games").click()
         expect(visit.page.locator("#game-list option")).to_have_count(4)

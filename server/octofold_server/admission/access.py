@@ -84,7 +84,7 @@ class Access:
             right: the right that the call requires.
 
         Raises:
-            Unauthenticated: the call requires a token, and its token is missing or unknown.
+            Unauthenticated: the call requires a token, and its token is missing, malformed or unknown.
             NotAllowed: the token does not grant the right, or the server does not allow administrative calls.
         """
         try:
@@ -148,7 +148,7 @@ def _watch_tokens(path: Path | None) -> WatchedFiles[tuple[bytes, ...]] | None:
         try:
             return _read_tokens(path)
         except _NoTokens as error:
-            _log.error("%s; all its tokens are revoked", error)
+            _log.error("%s; the tokens that it contained are revoked", error)
             return ()
 
     return WatchedFiles([path], read).watch()

@@ -279,7 +279,7 @@ class Admission:
 
         Raises:
             Unavailable, UnknownModel, InvalidRequest, BoardError: as in `accept`.
-            QueueFull: the boards do not fit into the queue.
+            QueueFull, InvalidRequest: as in `Batcher.submit`.
         """
         call = self.accept(request, when_answered, deadline, headers, context=context)
         if refused := self._queue([call]):
@@ -309,9 +309,8 @@ class Admission:
             takes_slot: whether to count the call as a call in progress until it ends.
 
         Raises:
-            Unavailable: no calls are admitted, or the model is being loaded or unloaded.
-            QueueFull: the maximum number of calls is in progress.
-            UnknownModel: as in `Models.resolve`.
+            Unavailable, QueueFull: with `takes_slot`, as in `take_slot`.
+            Unavailable, UnknownModel: as in `Models.resolve`.
             InvalidRequest, BoardError: the boards are invalid or too many, the search time is too long,
                 or the model lacks an output.
         """
@@ -478,7 +477,7 @@ class Admission:
         others = self.models.names_with_exponent(exponent)
         raise BoardError(
             f"board {board}, cell {cell}: {served.name} supports tiles up to {1 << served.largest_exponent}, "
-            f"got {1 << exponent}" + (f"; models that support it: {', '.join(others)}" if others else ""),
+            f"got {1 << exponent}" + (f"; models for this tile: {', '.join(others)}" if others else ""),
             board,
             cell,
         )

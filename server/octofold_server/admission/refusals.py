@@ -1,4 +1,4 @@
-"""Converts an exception to the status of a call, logs it, and counts the calls that no model answered.
+"""Converts an exception to the status of a call, logs it, and counts the calls that found no model.
 
 All protocols use this module: in each of them, the caller's error and the log line have the same request id.
 """
@@ -72,8 +72,8 @@ def usable_request_id(wanted: str | None) -> str:
 def failure_status(error: Exception, call: str, request_id: str, client: str = "") -> Status:
     """Return the status of a call, or of a message of a stream, that failed.
 
-    An exception that is not in `CODES` is a bug of the server: the log gets the traceback and an error id,
-    and the caller gets only the id.
+    Except for CancelledError, an exception that is not in `CODES` is a bug of the server: the log gets the
+    traceback and an error id, and the caller gets only the id.
 
     Args:
         error: the exception.

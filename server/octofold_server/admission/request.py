@@ -21,7 +21,7 @@ Headers = Sequence[tuple[str, str | bytes]]
 
 
 class Request(NamedTuple):
-    """A decoded request. The exponents of its boards are not checked yet; everything else is."""
+    """A decoded request. Its exponents, model, outputs and limits are not checked yet."""
 
     model: str  # empty: the default model
     version: str  # empty: the newest ready version

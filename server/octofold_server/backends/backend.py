@@ -1,8 +1,8 @@
 """The interface between the batcher and the computation of moves.
 
 A backend takes boards and the names of the requested outputs, and returns answers. A model has one or more
-backends, its lanes. They run at the same time, each in its own thread. Implementations: `onnx_backend` for
-networks, and `players` for searches.
+backends, its lanes, which run at the same time. Implementations: `onnx_backend` for networks, and `players`
+for searches.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class RequestedOutputs(NamedTuple):
     limits: Limits = NO_LIMITS
     """Limits of searches. Networks ignore the limits, because their batches take little time."""
     running: NDArray[np.intp] | None = None
-    """Indices of the boards whose games are not over, in order; None if they are not known. Only searches use
-    them."""
+    """Indices of the boards to search, in order; None for all boards. The games of the other boards are over.
+    Networks ignore the indices."""
 
 
 EVERYTHING = RequestedOutputs(NETWORK_OUTPUTS)
-"""A request for every output of a network, without limits."""
+"""A request for `NETWORK_OUTPUTS`, without limits."""
 
 UNFINISHED = -2
 """The value in place of a move if the limits ended the search before it finished depth 1."""
@@ -100,7 +100,7 @@ class BackendError(OctofoldError):
 
 
 class Backend(Protocol):
-    """The interface of a backend. Each lane of a model has one, and calls it in the lane's own thread."""
+    """The interface of a backend. Each lane of a model has one."""
 
     def warm_up(self) -> None:
         """Do the work that only a first run needs, so that no caller waits for it.
@@ -122,7 +122,7 @@ class Backend(Protocol):
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = ..., /) -> Moves:
         """Return the answers for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        By default, all outputs are requested. A search that reaches its time limit answers only the first
+        The default request is `EVERYTHING`. A search that reaches its time limit answers only the first
         boards, at least one. The arrays belong to the caller; no later run changes them.
         """
         ...

@@ -1,6 +1,6 @@
 """Makes onnxruntime sessions of an exported graph, and checks the graph against the contract.
 
-This module sets all options of onnxruntime.
+This module sets the options of all sessions that run models.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def with_weights(alone: bytes, model: bytes) -> bytes:
         parsed = onnx.Model.FromString(alone)
         parsed.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
     except DecodeError as error:
-        raise GraphError(f"onnxruntime cannot load the graph: {error}") from error
+        raise GraphError(f"the graph, or its graph for moves alone, is not valid ONNX: {error}") from error
     return parsed.SerializeToString()
 
 

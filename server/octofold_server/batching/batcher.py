@@ -34,14 +34,14 @@ BULK_PATIENCE = 7
 in the next batch."""
 
 WHOLE_SECONDS = 0.0015
-"""Inference seconds that are too few to divide among lanes or batches, because every batch has overhead."""
+"""Maximum inference seconds of boards that are not divided among lanes or batches, to save overhead."""
 
 LONE_CALLS = 8
 """Number of consecutive calls that must arrive alone, while no batch runs, before the next one runs on the
 thread that submits it. Two busy callers rarely take turns for so long."""
 
 LONE_SECONDS = 0.002
-"""Maximum time of a batch on the thread that submits it. Meanwhile, this thread takes no other calls."""
+"""Maximum expected time of a batch on the thread that submits it, which meanwhile takes no other calls."""
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be later than a lock can wait
@@ -71,7 +71,7 @@ class _Level:
         self.boards = 0  # number of boards that no batch has taken
 
     def add(self, call: Call) -> None:
-        """Add a call at the end, and move the front call behind it, once between two of its turns."""
+        """Add a call at the end. If the call at the front `may_yield`, move it behind the new call, once."""
         self.calls[call] = None
         self.boards += len(call.boards)
         front = next(iter(self.calls))
@@ -162,7 +162,7 @@ class Batcher:
 
     @property
     def joins(self) -> bool:
-        """Whether the batcher accepts calls of several callers. A batcher of searches does not."""
+        """Whether the batcher accepts joined calls. A batcher of searches does not."""
         return self._budgets is None
 
     @property
@@ -185,7 +185,8 @@ class Batcher:
         """Queue the boards of a call.
 
         Raises:
-            QueueFull: the queue has no room for all boards of the call; none is queued.
+            QueueFull: the queue has no room for all boards or searches of the call; none is queued.
+            InvalidRequest: the searches of the call take longer than `MAX_QUEUED_SEARCH_SECONDS`.
             Unavailable: the batcher is closed.
         """
         if refused := self.submit_all([call]):

@@ -32,7 +32,7 @@ class Priority(IntEnum):
 
 
 class Batch(NamedTuple):
-    """The boards of a batch, and the times of `time.monotonic` when it left the queue, started and ended."""
+    """A batch: its number of boards, and the `time.monotonic` when it left the queue, started and ended."""
 
     boards: int
     taken: float

@@ -34,9 +34,9 @@ PlayerKinds = Annotated[
 
 
 class ConfigError(OctofoldError):
-    """An option does not exist, or a value is not allowed.
+    """An option is unknown, a value is not allowed, or the file cannot be read.
 
-    The message names the allowed values, and the flag, the variable, or the key in the file.
+    The message names the flag, the variable, or the file with its key, and what is allowed.
     """
 
 
@@ -106,8 +106,8 @@ class Config:
     )
     max_batch_size: int = option(
         0,
-        "maximum boards in a batch; 0 chooses 1024 on a GPU; on a CPU, it chooses 8 to 256 by timing each "
-        "model when it is loaded",
+        "maximum boards in a batch; 0 chooses 1024 for a player or on a GPU, and for a network on a CPU 8 to "
+        "256 by timing the network when it is loaded",
         0,
         65_536,
     )

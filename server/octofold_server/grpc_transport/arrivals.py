@@ -160,7 +160,7 @@ class Arrivals:
     def _wait(self, call: _Pending) -> bool:
         """Let a call wait, or refuse it; return whether it waits."""
         if self._waiting >= self._most_waiting:
-            error = QueueFull(f"{self._waiting} calls wait for their messages, the maximum", RETRY_SECONDS)
+            error = QueueFull(f"{self._waiting} calls are waiting to be read, the maximum", RETRY_SECONDS)
             longest = max(self._lines.values(), key=len)
             if len(longest) <= len(self._lines.get(call.client, ())) + 1:
                 self._refuse(call.rpc, call.method, error)

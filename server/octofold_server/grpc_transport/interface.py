@@ -43,8 +43,8 @@ class Rpc(Protocol):
         on_sent: called when the transport can take the next message after a `send`.
         on_left: called with the calls whose clients have left or whose deadlines have passed. By default this
             ends the calls.
-        on_over: called when the call has ended, the client has received its end, and the transport has
-            removed the call.
+        on_over: called when the transport has removed the ended call. The direct transport keeps a call until
+            the client has received its end.
         unread_bytes: bytes of memory of an ended call until `on_over`; 0 before its end, or if unknown.
         is_alone: whether the serving thread was waiting when the call arrived, and no other call came with
             it. The thread may then run the boards of the call.
@@ -125,7 +125,7 @@ class Server(Protocol):
             credentials: the certificates for TLS; None for plain text.
 
         Raises:
-            RuntimeError: gRPC cannot listen on the address.
+            RuntimeError: gRPC cannot listen on the address, or the transport does not support TLS.
         """
         ...
 

@@ -185,8 +185,8 @@ class Methods:
 class UnreadReplies:
     """Cuts off ended calls whose clients do not read the reply.
 
-    A transport keeps a call until the client has read the reply. Until then, the reply stays in memory, and
-    the bytes of the request stay reserved in the budget.
+    The direct transport keeps a call until the client has read the reply. Until then, the reply stays in
+    memory, and the bytes of the request stay reserved in the budget.
 
     Args:
         seconds: time limit for a client to read a reply.

@@ -86,8 +86,8 @@ class Guard:
         host = headers.get("Host")
         if self._only_loopback and host is not None and not is_loopback_host(host):
             raise NotAllowed(
-                "a server on loopback without --tokens and TLS accepts only requests for the host localhost "
-                f"or 127.0.0.1, got {quoted(host)}; if a proxy forwards requests, let it set the header Host"
+                "a server on loopback with neither --tokens nor TLS accepts only requests for the host "
+                f"localhost or 127.0.0.1, got {quoted(host)}; a proxy must set the header Host to one of them"
             )
         # Other sites may link to the server, but not embed it: a page could contain hundreds of frames, each
         # with a long search.

@@ -120,8 +120,8 @@ def choose_batch_size(layout: Layout, backend: Backend) -> int:
         backend: a lane of the model with that layout.
 
     Returns:
-        A size from 8 to 256, at most the batch size of the layout: the smallest size whose batches take
-        `WORTHWHILE_SECONDS` or more. It is doubled for a backend with two stages.
+        The smallest size from 8 to 128 whose batches take `WORTHWHILE_SECONDS` or more, doubled for a backend
+        with two stages; at most the layout's batch size, which is also the result if no batch takes so long.
     """
     if layout.threads > 1:
         return min(ONE_LANE_BATCH_SIZE, layout.max_batch_size)

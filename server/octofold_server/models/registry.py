@@ -65,7 +65,7 @@ class Models:
             start and does not change.
 
     Raises:
-        ModelError: the repository cannot be read.
+        ModelError: the repository cannot be read; or as in `Loader`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Models:
         """Load the versions that the policies select, except unloaded models and players to load on demand.
 
         Raises:
-            ModelError: the repository cannot be read, or no model or not the default model can be served.
+            ModelError: the repository cannot be read, or the default model or every model cannot be served.
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
@@ -144,7 +144,7 @@ class Models:
         an older ready version answers the calls that name no version.
 
         Raises:
-            UnknownModel: the version does not exist or is not ready; the message lists the ready versions.
+            UnknownModel: no such version is ready, or there is no default; the message lists ready versions.
             Unavailable: the version is being loaded or unloaded, or was unloaded by request.
         """
         name = name or self.default
@@ -205,8 +205,8 @@ class Models:
 
         Raises:
             UnknownModel: the repository has no version of the model.
-            ModelError: the repository cannot be read, or the newest selected version cannot be served. The
-                current versions continue to serve.
+            ModelError: the repository cannot be read, the policy selects no version, or the newest selected
+                version cannot be served. The current versions continue to serve.
             Unavailable: the server is shutting down.
         """
         with self._changing:
@@ -255,7 +255,7 @@ class Models:
             _log.info("%s is unloaded", name)
 
     def stop_loading(self) -> None:
-        """Load no more versions. In a thread that loads several, the next one raises Unavailable."""
+        """Load no more versions. A thread that loads several raises Unavailable before the next one."""
         self._loading_stopped.set()
 
     def check_not_stopped(self) -> None:
@@ -389,7 +389,7 @@ class Models:
                 self._on_demand.remove(name)
 
     def _unloaded_names(self) -> set[str]:
-        """Return the names of models that requests to any process unloaded and did not load again."""
+        """Return the names of models that were unloaded by request, in any process, and not loaded again."""
         if self._shared is None:
             return self._unloaded
         return {file.name for file in (self._shared / "unloaded").iterdir()}

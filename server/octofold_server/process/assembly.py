@@ -80,7 +80,7 @@ class Parts:
         """Make the REST server, and bind its port. `limits` are arguments of `RestServer`.
 
         Raises:
-            StartupError: the port is in use or not allowed.
+            StartupError: the server cannot listen on the port; the message gives the reason.
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.http_transport.bodies import Bodies
@@ -137,9 +137,9 @@ def build(
 
     Raises:
         StartupError: a file of certificates, keys or tokens is invalid, a package that the configuration
-            needs is not installed, the transport does not work with this grpcio, or no folder can be made for
-            the socket of the transport's test call.
-        ModelError: the model repository cannot be read.
+            needs is not installed, the transport does not work on this machine, or no folder can be made for
+            the transport's own sockets.
+        ModelError: as in `Models`.
     """
     if slot is not None and new_backends is network_lanes:
         new_backends = partial(network_lanes, shared=slot.folder)
@@ -185,7 +185,7 @@ def _methods(
 
 
 def _max_message_bytes(config: Config) -> int:
-    """Return the maximum bytes of a gRPC message: twice the bytes of `max_boards` packed boards.
+    """Return the maximum bytes of a gRPC message: `OTHER_BYTES`, and twice the bytes of `max_boards` boards.
 
     The factor of two makes room for a call with slightly too many boards, which the server then refuses with
     a clear message. `config.max_message_bytes` would be too much, because it has room for boards as JSON:

@@ -61,7 +61,7 @@ class ServingError(OctofoldError):
 def serve(
     config: Config, new_backends: BackendFactory = network_lanes, slot: ProcessSlot | None = None
 ) -> None:
-    """Run a server until SIGTERM or SIGINT, and return when all accepted calls are answered.
+    """Run a server until SIGTERM or SIGINT, then answer accepted calls for at most `config.drain` seconds.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
     SIGHUP reloads the models. If a model is still being loaded at shutdown, this function exits the process.
@@ -127,7 +127,7 @@ def _serve_until_signal(
     signals.wait()
     _raise_if_failed(watchdog)
     notice = (
-        f": serving for {config.grace:g} more seconds, so that clients notice; a second Ctrl-C or SIGTERM "
+        f": serving for {config.grace:g} more seconds, so that clients can leave; a second Ctrl-C or SIGTERM "
         "ends this wait"
     )
     _log.info("stopping%s", notice if config.grace else "")
@@ -227,7 +227,7 @@ TOUCH_SECONDS = 2.0
 def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None]:
     """Touch a file every `TOUCH_SECONDS` while the server is ready; do nothing if `file` is None.
 
-    The file is removed while the server is not ready, and when the block ends. A health check compares the
+    The file is removed while the server is not ready, and when the block ends. A health check reads the
     file's age, which needs no connection, no interpreter and no certificate. Several processes may share the
     file: if one removes the file, another ready process makes it again.
 
@@ -291,7 +291,7 @@ class Ports:
         """Bind the ports.
 
         Raises:
-            StartupError: a port is in use or not allowed.
+            StartupError: the server cannot listen on a port; the message gives the reason.
         """
         config = self._parts.config
         self.grpc = _listen(self._parts)
@@ -302,7 +302,7 @@ class Ports:
         """Bind the ports if they are not yet bound, and begin to serve. A second call does nothing.
 
         Raises:
-            StartupError: a port is in use or not allowed.
+            StartupError: the server cannot listen on a port; the message gives the reason.
         """
         if self._is_open:
             return

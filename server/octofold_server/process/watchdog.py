@@ -60,7 +60,7 @@ class Watchdog:
         return not self.failure and self._silent_seconds < SILENT_SECONDS
 
     def start(self, connections: Connections, max_connections: int) -> None:
-        """Begin to check the running server and its connections, at most `max_connections` of them."""
+        """Begin to check the running server, and to end connections beyond `max_connections`."""
         self._connections = connections
         self._max_connections = max_connections
         self._thread.start()

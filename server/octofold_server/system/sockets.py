@@ -134,7 +134,7 @@ def hold_port(host: str, port: int) -> Iterator[int]:
     """Reserve a port for shared sockets (see `listener_on`) until the block ends, and yield its number.
 
     Raises:
-        StartupError: the port is in use or not allowed.
+        StartupError: the port cannot be bound; the message gives the reason.
     """
     with _bound(host, port, shared=False) as alone:
         # Bind the port exclusively, and share it only afterwards. Otherwise a second server could share it.

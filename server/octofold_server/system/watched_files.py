@@ -86,7 +86,7 @@ class WatchedFiles(Generic[Content]):
         try:
             content = self._read()
         except FileError as error:
-            _log.error("%s has changed, but cannot be used: %s", names, error)
+            _log.error("%s has changed, but cannot be used: %s; the last valid content stays", names, error)
         else:
             if self._stamp() != stamp:
                 return  # a file changed meanwhile; a later check reads it when it is complete

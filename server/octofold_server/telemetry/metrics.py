@@ -1,8 +1,8 @@
 """Makes the page at /metrics: its values, its text, and the sum of the pages of several processes.
 
-The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
-Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
-use prometheus_client, because this library appends `_total` to every counter's name, unlike Triton.
+The models' statistics have Triton's metric names, so that dashboards for Triton work. Metrics of the
+process have Prometheus' names, and all others Octofold's own. The page reads its values when it is requested,
+so it adds no work to calls. It does not use prometheus_client, which appends `_total` to counters' names.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[Family]:
     yield _family(
         "octofold_ended_connections_total",
         "counter",
-        "Connections ended because too many were open, or because they blocked all others in gRPC",
+        "gRPC connections ended because too many were open",
         [("", {}, refusals.connections)],
     )
 
@@ -195,7 +195,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
         [("", labels, batcher.waiting) for labels, batcher in served],
     )
     yield _gauge("octofold_open_calls", "Calls in progress, and open streams", open_calls)
-    yield _gauge("octofold_ready", "1 if the server accepts calls, else 0", int(ready))
+    yield _gauge("octofold_ready", "1 if the server is ready for new clients, else 0", int(ready))
     build = {"version": installed_version("octofold"), "python": platform.python_version()}
     yield _gauge(
         "octofold_build_info", "Always 1; labels give the versions of octofold and of Python", 1, build

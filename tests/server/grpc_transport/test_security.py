@@ -324,7 +324,7 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
         assert not is_known(PLAIN)
         tokens.write_text("", encoding="utf-8")
         wait_for(lambda: not is_known("renewed"))
-        assert "contains no tokens; all its tokens are revoked" in secured.server.log
+        assert "contains no tokens; the tokens that it contained are revoked" in secured.server.log
         tokens.write_text(f"{PLAIN}\n", encoding="utf-8")
         wait_for(lambda: is_known(PLAIN))
         tokens.write_text("not a token\n", encoding="utf-8")

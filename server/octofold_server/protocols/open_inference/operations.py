@@ -169,7 +169,7 @@ class OpenInference:
 
         Raises:
             UnknownModel: as in `Models.unload`.
-            Unavailable: the server is shutting down while another process loads or unloads a model.
+            Unavailable: another process does not answer, or makes a change while the server shuts down.
         """
         self._models.unload(name)
 

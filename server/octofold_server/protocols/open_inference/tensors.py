@@ -36,7 +36,7 @@ class RequestParameters(msgspec.Struct):
     timeout: _Count | None = None
     """Timeout in microseconds; 0 means no limit."""
     search_time_us: int | None = None
-    """Search time of a player in microseconds; 0 means the depth in the options of the player."""
+    """Search time of a player per board in microseconds; 0 leaves the time to the player's options."""
     binary_data_output: bool | None = None
     """Whether REST returns the outputs as bytes."""
 

@@ -51,5 +51,5 @@ function reason(model, answer, legal) {
   }
   if (!answer.probabilities) return answer.depth ? `, after a search ${answer.depth} moves deep.` : ", by a table of solved positions.";
   const share = percent(answer.probabilities[answer.move]);
-  return views > 1 ? `: its ${views} views give it ${share} on average.` : `, with ${share}.`;
+  return views > 1 ? `: its ${views} views give it a probability of ${share} on average.` : `, with a probability of ${share}.`;
 }

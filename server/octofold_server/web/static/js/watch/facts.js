@@ -9,7 +9,7 @@ const FEWEST_ROWS = 3; // minimum rows of the table, even if no game reaches `SM
 
 /** The text of the average without luck: its interval, and its worth in games unless that is about 1. */
 function withoutLuck({ average, interval, worth }) {
-  const range = interval ? ` (${interval.map(grouped).join(" to ")})` : "";
+  const range = interval ? ` (95% interval ${interval.map(grouped).join(" to ")})` : "";
   return `${grouped(average)}${range}${worth >= 1.05 ? `, worth ${worth.toFixed(1)} times the games` : ""}`;
 }
 
