@@ -58,7 +58,7 @@ def test_make_first_trains_exports_plays_and_compares_and_continues_after_a_stop
     assert done.returncode == 0, done.stderr
     assert "# 2. The student:" in done.stderr  # each step names the expected result
     of_teacher, of_student = re.findall(
-        r"^finished: .*\nplays: +[\d,]+ |^finished: .*\nlast: .*\nplays: +[\d,]+ ±", done.stdout, re.M
+        r"^finished: .*\nscore: +[\d,]+ |^finished: .*\nlast: .*\nstrength: .* ±", done.stdout, re.M
     )
     assert "moves in" in of_teacher
     assert "positions in" in of_student

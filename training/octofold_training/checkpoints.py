@@ -71,7 +71,7 @@ def save(
         float16: whether to round the weights to float16, which takes 2 bytes per weight.
 
     Raises:
-        CheckpointError: a weight is too large for float16. Nothing is written.
+        CheckpointError: with `float16`, a weight is too large or not finite. Nothing is written.
     """
     weights_of = as_float16(network.state_dict()) if float16 else network.state_dict()
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def load(folder: Path) -> Checkpoint:
     """Read a checkpoint.
 
     Raises:
-        CheckpointError: the checkpoint is missing or damaged, or its files do not belong together.
+        CheckpointError: the checkpoint is missing, damaged, in an unknown format, or has non-finite weights.
     """
     found = describe(folder)
     weights = folder / found.file

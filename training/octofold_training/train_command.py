@@ -108,7 +108,7 @@ def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Cu
         print(f"last:       {last.positions_per_second:,.0f} positions/s  {last.details()}")
     if run.finished:
         final = strength(run.averaged.module, run.architecture, _LAST_GAMES)
-        print(f"plays:      {final.average:,.0f} ± {final.error:,.0f} ({final.games} games, one view)")
+        print(f"strength:   {final}, one view of each board")
         if weak := random_note(final.average, (final.average - final.error, final.average + final.error)):
             print(f"            {weak} Train the network on more positions.")
     untrained = "" if run.has_learned else " (initial weights: no update yet)"
@@ -184,7 +184,7 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
                 f"{learner.seconds / 60:.1f} min  "
                 f"{learner.moves / 1e6:,.2f} of {options.moves / 1e6:,.2f}M moves  "
                 f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
-                f"average {progress.recent_average or 0:,.0f}  best {progress.best:,}",
+                f"average score {progress.recent_average or 0:,.0f}  best {progress.best:,}",
                 learner.moves / options.moves,
                 forecast.left(learner.seconds, learner.moves, options.moves),
             )
@@ -192,7 +192,7 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
         learner = ntuple_td.train(options, flags.state, report, flags.minutes)
     print(outcome(learner.moves, options.moves, "moves", learner.seconds))
     if last and last[0].recent_average is not None:
-        print(f"plays:   {last[0].recent_average:,.0f} on average in the latest whole games")
+        print(f"score:   {last[0].recent_average:,.0f} on average in the latest whole games")
     print(f"teacher: {flags.state}\ncurve:   {flags.state / 'curves.png'}")
 
 

@@ -44,7 +44,7 @@ class Judge:
     boards_at_once: int
     """Maximum number of boards in a call of `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
-    """Function that returns the opinion of boards `[N, 16]`."""
+    """Function that returns the judge's opinion of boards `[N, 16]`."""
     all_tiles: Callable[[NDArray[np.uint8]], NDArray[np.float32]] | None = None
     """The player's method `tile_values` (see `TileValuingPlayer`); None without this method."""
 
@@ -79,8 +79,8 @@ def local_judge(spec: str) -> Judge:
     """Make a judge from the local player that a spec names.
 
     Raises:
-        UsageError: the player is unknown, or it does not value moves.
-        EvaluationError: a package or a file is missing.
+        UsageError: the spec is invalid (see `local_player`), or the player does not value moves.
+        EvaluationError: a package or a file is missing, or the player rejects a value.
     """
     contender = local_player(spec)
     player = contender.player
@@ -139,9 +139,9 @@ class Advice:
     values: NDArray[np.float64] | None
     """`[4]`: the value of each move; undefined for illegal moves. None without values."""
     unit: str
-    """Unit of the values, such as `probability` or `points`."""
+    """Unit of the values, such as `probability` or `points`; empty for a player that does not value moves."""
     votes: NDArray[np.uint8] | None
-    """`[4]`: number of symmetric views of the board that voted for each move; None without views."""
+    """`[4]`: number of symmetric views of the board that voted for each move; None if no views vote."""
 
     @property
     def has_probabilities(self) -> bool:
@@ -192,7 +192,7 @@ def local_adviser(spec: str) -> Adviser:
     """Make an adviser from the local player that a spec names.
 
     Raises:
-        EvaluationError: the player is unknown, or a package or a file is missing.
+        EvaluationError: the spec is invalid, or the player cannot be made; see `local_player`.
     """
     contender = local_player(spec)
     player = contender.player

@@ -96,8 +96,8 @@ def local_player(spec: str) -> LocalContender:
     """Load the player of a spec; `octofold_game.player_specs` describes specs.
 
     Raises:
-        UsageError: the player or an option is unknown, or a value is invalid.
-        EvaluationError: a package or a file is missing.
+        UsageError: the player or an option is unknown, an option is missing, or a value has the wrong type.
+        EvaluationError: a package or a file is missing, or the player rejects a value.
     """
     try:
         made = make_player(spec)

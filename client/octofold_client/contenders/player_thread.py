@@ -96,5 +96,5 @@ class ThreadMoves:
         return self._future.result()
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` in the player's thread when the moves are ready."""
+        """Call `callback` when the player has chosen the moves, failed or been stopped."""
         self._future.add_done_callback(lambda _: callback())

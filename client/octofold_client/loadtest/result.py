@@ -18,7 +18,7 @@ from octofold_client.wording import aligned, counted
 FILE = "loadtest.json"
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 AGREEING_WINDOWS = 3
-"""Number of windows that must agree to end a step. The figures of a step are from the last windows."""
+"""Number of windows that must agree to end a step. The figures of a step are from its last three windows."""
 TOLERANCE = 0.10
 """Maximum difference between a window and the average of the agreeing windows, as a share of the average."""
 BUSY_SHARE, LATE_SHARE, SENT_SHARE = 0.8, 0.05, 0.95
@@ -104,9 +104,9 @@ class StepResult(Struct, kw_only=True):
             warnings.append(f"this step ended early, after {counted(len(windows), 'window')}")
         elif not has_agreed:
             warnings.append(
-                f"no {AGREEING_WINDOWS} windows in a row agreed within {TOLERANCE:.0%}: the load is too high "
-                "for the server, the machine is busy with other work, or the windows have too few calls "
-                "(--window)"
+                f"the last {AGREEING_WINDOWS} windows do not agree within {TOLERANCE:.0%} in rate and "
+                "average latency: the load is too high for the server, the machine is busy with other work, "
+                "or the windows have too few calls (--window)"
             )
         holds = None
         if limit is not None:
@@ -154,7 +154,7 @@ class StepResult(Struct, kw_only=True):
         if self.errors:
             parts.append(f"{sum(self.errors.values()):,} errors")
         if self.holds is not None:
-            parts.append("meets the limit" if self.holds else "exceeds the limit")
+            parts.append("meets the limit" if self.holds else "does not meet the limit")
         return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Measures the given loads of a load test, or searches for the highest rate that keeps a latency limit."""
+"""Measures the given loads of a load test, or searches for the highest rate that meets a latency limit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -20,9 +20,9 @@ FARTHEST = 1024
 
 @dataclass(frozen=True)
 class LoadTestRun:
-    """One run of a load test. Each step is added to `test`, even if an error or Ctrl-C ends it.
+    """One run of a load test. `test` is written into `folder` after every complete step.
 
-    `test` is written into `folder` after every complete step.
+    A step with a complete window is added to `test`, even if an error or Ctrl-C ends it.
     """
 
     test: LoadTest

@@ -26,11 +26,11 @@ def connected(address: str) -> Iterator[None]:
     """Connect this program to a cluster while the block runs.
 
     Args:
-        address: HOST:PORT of the head node, or "auto" for the cluster of this machine. A program that is
-            already connected stays connected.
+        address: HOST:PORT of the head node; "auto" for the variable RAY_ADDRESS or else the cluster of this
+            machine. Ignored if the program is already connected.
 
     Raises:
-        ClusterError: no cluster answers, or it has other versions of Ray or Python than this program.
+        ClusterError: the address is malformed, no cluster answers, or it has another Ray or Python version.
     """
     if ray.is_initialized():
         yield
@@ -62,9 +62,9 @@ def connected(address: str) -> Iterator[None]:
 def reason(error: BaseException) -> str:
     """Return the reason in the message of a Ray error, in one line. Most messages of Ray are a page long."""
     if isinstance(error, NodeDiedError):
-        return "its node died"
+        return "the node of the task died"
     if isinstance(error, WorkerCrashedError | RayActorError):
-        return "its node or its worker process died"
+        return "the node or the worker process of the task died"
     if isinstance(error, RayTaskError):
         return describe(error.cause)
     # The last line of a message names the cause.
@@ -94,11 +94,11 @@ def _check(address: str) -> None:
     """Check that a cluster answers. Without this check, Ray would wait for minutes and end the program.
 
     Raises:
-        ClusterError: no cluster answers.
+        ClusterError: the address is malformed, or no cluster answers.
     """
     if address.startswith("ray://"):
         raise ClusterError(
-            f"{address} is for Ray's remote client: use HOST:PORT instead, on a machine of the cluster"
+            f"{address} is for Ray's remote client: run on a machine of the cluster, and use HOST:PORT"
         )
     if _ADDRESS.fullmatch(address) is None:
         raise ClusterError(

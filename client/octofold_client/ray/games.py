@@ -83,8 +83,8 @@ def play_games(work: TaskGames) -> Iterator[TaskSteps]:
     """Play the games of a task.
 
     Raises:
-        EvaluationError: the task has another player than the evaluation.
-        OctofoldError: the server does not answer, or the player is broken.
+        EvaluationError: the player cannot be made, or it differs from the player of the evaluation.
+        OctofoldError: a call to the server failed, or the player is broken.
     """
     with ExitStack() as stack:
         asks = [source.ask for source in _sources(work, stack)]
@@ -108,8 +108,8 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     """Return the sources of the moves.
 
     Raises:
-        EvaluationError: the task has another player than the evaluation.
-        OctofoldError: the server does not answer.
+        EvaluationError: the player cannot be made, or it differs from the player of the evaluation.
+        OctofoldError: a call to the server failed.
     """
     player, servers = work.player, None
     contender: Contender
@@ -127,8 +127,8 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
 
 POLL_SECONDS = 0.2
 CHUNKS_PER_TASK = 3
-"""Minimum number of chunks for each task that can run at the same time. A fast task can then play more chunks
-than a slow one."""
+"""Target number of chunks for each task that can run at the same time. A fast task can then play more chunks
+than a slow one. With many games, there are more chunks."""
 BACKOFF_SECONDS = 5.0
 """Time for which a server gets no games after a failure."""
 MOST_FAILURES = 8
@@ -172,7 +172,7 @@ class RayCluster:
             on_unfinished: called at the end, even after an error, with games that have begun and not ended.
 
         Raises:
-            EvaluationError: a node has another player than this machine.
+            BrokenAnswer, EvaluationError: the player is broken, or a node cannot make it or has another one.
             ClusterError: the cluster has no CPU for a local player, or tasks fail again and again.
         """
         if isinstance(contender, LocalContender):

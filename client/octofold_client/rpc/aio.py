@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client for asyncio, with the arguments, answers and errors of `Client`.
+    """A client for asyncio, with the arguments (but no `while_waiting`), answers and errors of `Client`.
 
     Create it inside a running event loop; only this loop can use it. If several tasks request moves for
     single boards at the same time, their boards are sent together. To stop waiting for an answer, cancel the
@@ -93,6 +93,7 @@ class AsyncClient:
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
+            NotOctofold: a gRPC server without health checks answered.
         """
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 

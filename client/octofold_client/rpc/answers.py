@@ -55,7 +55,7 @@ class NextMoves:
     """The total computing time in microseconds of the batches that contained boards of this call."""
     values: NDArray[np.float32] | None = None
     """`[N, 4]`: a player's value of each move, in the unit that its card names. It is `-inf` for illegal
-    moves, and for all moves if no search was needed. None from a network, or if it was not requested."""
+    moves, and for all moves if no search was needed. None if not requested, or from a model without them."""
     depth: NDArray[np.uint8] | None = None
     """`[N]`: search depth of a player, in moves; None from a network, or if it was not requested."""
     positions: NDArray[np.int64] | None = None

@@ -210,6 +210,7 @@ class Calls:
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
+            NotOctofold: a gRPC server without health checks answered.
         """
         end = time.monotonic() + timeout_seconds
         last = "no answer"

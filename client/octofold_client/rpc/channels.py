@@ -2,8 +2,8 @@
 
 Each address has its own channel, so that gRPC looks each name up again when needed, and checks each
 certificate against its own host. gRPC spreads the calls of one channel over the servers of a name, and this
-module spreads calls over the channels. Both use only servers that report SERVING. For this, gRPC watches the
-health of the server on every connection.
+module spreads calls over the channels. If a target has several servers or is a name, both prefer servers that
+report SERVING: gRPC watches the health of the server on every connection.
 """
 
 import asyncio

@@ -65,7 +65,7 @@ class PendingAnswer(Generic[T]):
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Call `callback` in a thread of gRPC when the answer or the first failure has arrived.
 
-        After a failure, `result` may still wait for retries.
+        If it has already arrived, call `callback` now. After a failure, `result` may still wait for retries.
         """
         self._call.add_done_callback(lambda _: callback())
 
@@ -107,8 +107,8 @@ class Client:
     method raises an `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
-        target: address of the server, HOST:PORT; a name of several servers, dns:///NAME:PORT; or several of
-            these, separated by commas. Calls then take turns among the ready servers.
+        target: address of the server, HOST:PORT or unix:PATH; a name of several servers, dns:///NAME:PORT; or
+            several of these, separated by commas. Calls then take turns among the ready servers.
         model: name of the model; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         timeout_seconds: timeout (deadline) of every call, including its retries; infinity for none.
@@ -117,7 +117,7 @@ class Client:
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
 
     Raises:
-        InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
+        InvalidRequest: the target is malformed, the timeout is NaN, or a token would be sent in plaintext.
     """
 
     def __init__(
@@ -250,6 +250,7 @@ class Client:
 
         Raises:
             Unavailable: the server did not report SERVING within `timeout_seconds`.
+            NotOctofold: a gRPC server without health checks answered.
         """
         self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
 

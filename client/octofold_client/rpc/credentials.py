@@ -84,7 +84,7 @@ class Credentials:
         )
 
     def channel(self, api: Any, address: str, options: Any) -> Any:
-        """Make a channel to the address of a server or name with `api`, which is `grpc` or `grpc.aio`.
+        """Make a channel to an address with `api`, which is `grpc` or `grpc.aio`.
 
         Raises:
             InvalidRequest: the token would leave this machine in plaintext.

@@ -1,7 +1,4 @@
-"""Runs `octofold-serve` on a free port, in a process with this Python interpreter.
-
-The client does not import the server.
-"""
+"""Runs `octofold-serve` on a free port, in a process of its own: the client does not import the server."""
 
 import signal
 import subprocess
@@ -42,7 +39,8 @@ class LocalServer:
         """Start the server and wait until it is ready.
 
         Raises:
-            ServerDied: the server ended, or was not ready in time.
+            ServerDied: the server ended, or did not write its port in time.
+            Unavailable: the server wrote its port, but did not answer in time.
         """
         try:
             self._start()

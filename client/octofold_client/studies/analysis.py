@@ -55,7 +55,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A judge's verdicts on P positions. A position that was not judged has the choice -1 and NaN values."""
+    """A judge's verdicts on P positions. Without a verdict, choice is -1, and cost and values are NaN."""
 
     choices: NDArray[np.int8]
     """`[P]`: the moves that the judge would make."""
@@ -100,7 +100,7 @@ class Group:
     agreement: float | None
     """Share of the judged positions in which the judge would make the same move; None if none was judged."""
     agreement_interval: Interval | None
-    """95% interval of the agreement, with the positions clustered by game."""
+    """95% interval of the agreement, with the positions clustered by game; None if `agreement` is None."""
     cost: float | None
     """Average cost of a move; None if no position was judged."""
     cost_share: float | None

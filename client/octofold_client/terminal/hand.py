@@ -137,7 +137,7 @@ class Hand:
     wants_new_game: bool = field(default=False, init=False)
 
     def press(self, key: str) -> None:
-        """Apply a key; unknown keys do nothing."""
+        """Apply a key. An unknown key only clears the message and the list of keys."""
         self.message, self.help = "", key == "?" and not self.help
         key = key.lower()
         if key in MOVE_KEYS:

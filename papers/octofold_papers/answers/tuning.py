@@ -51,7 +51,7 @@ def tune(flags: TuneFlags) -> None:
     Candidates in the folder are not played again.
 
     Raises:
-        TrainingError: the folder belongs to a run with other flags, or another process uses the folder.
+        TrainingError: the folder is damaged, in use, or belongs to a run with other flags.
     """
     units = np.array(_UNITS[flags.heuristic])
     start = np.array(HEURISTICS[flags.heuristic].weights) / units
@@ -73,7 +73,7 @@ def tune(flags: TuneFlags) -> None:
                 averages.append(played[done].average)
                 done += 1
                 line.show(
-                    f"{done} of {flags.candidates} candidates  average {averages[-1]:,.0f}",
+                    f"{done} of {flags.candidates} candidates  average score {averages[-1]:,.0f}",
                     done / flags.candidates,
                     forecast.left(time.monotonic(), done, flags.candidates),
                 )

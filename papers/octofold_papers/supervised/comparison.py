@@ -51,8 +51,8 @@ def _last(results: Sequence[Result]) -> list[Result]:
 
 def _scores(results: Sequence[Result]) -> list[str]:
     lines = [
-        "| network | weights | views | positions | agreement | games | average | published | best "
-        "| published | reaches 2048 | published |",
+        "| network | weights | views | positions | agreement | games | average (95% interval) "
+        "| published | best | published | reaches 2048 | published |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for each in results:
@@ -93,7 +93,7 @@ def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
     stages = sorted({each.positions for each in results})
     lines = [
         f"| average | views | {' | '.join(f'{stage:,}' for stage in stages)} "
-        f"| line at {PUBLISHED_POSITIONS:,.0f} |",
+        f"| extrapolated to {PUBLISHED_POSITIONS:,.0f} (95% interval) |",
         f"|---|---:|{'---:|' * len(stages)}---:|",
     ]
     for network in last:

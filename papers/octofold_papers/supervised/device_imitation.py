@@ -66,8 +66,7 @@ class DeviceImitation(TrainingRun[PolicyProgress]):
         """Prepare a run on the device of the teacher.
 
         Raises:
-            TrainingError: the network does not answer with logits of moves, or a round is smaller than a
-                batch.
+            TrainingError: the network does not answer with logits, or a round is smaller than a batch.
         """
         if options.games * options.round_moves < options.batch_size:
             raise TrainingError(

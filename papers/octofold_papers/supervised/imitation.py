@@ -82,8 +82,7 @@ class Imitation(TrainingRun[ImitationProgress]):
         """Prepare a run.
 
         Raises:
-            TrainingError: the network does not answer with logits of moves, or the last batch of an epoch is
-                too small for the network.
+            TrainingError: the network does not answer with logits, or an epoch's last batch is too small.
         """
         super().__init__(options, architecture)
         self.network = build(architecture).to(device)

@@ -87,7 +87,7 @@ def result_of(name: str, positions: int, views: int, games: Sequence[dict[str, A
 
 
 def _accuracy(history: Path, positions: int) -> float:
-    """Return the average accuracy over the last twentieth of the positions."""
+    """Return the average accuracy over the last twentieth of the positions; 0 without reports on them."""
     reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
     last = [each for each in reports if 0.95 * positions <= each["positions"] <= latest]

@@ -100,7 +100,7 @@ def convert(
         The result of each log file.
 
     Raises:
-        LogError: the folder exists, a log cannot be read, or there are no moves.
+        LogError: the folder exists, `FOLDER.partial` has other files, a log is unreadable, or no moves exist.
         TrainingError: another process is making the folder, or it cannot be written.
         OSError: a file cannot be read or written.
     """
@@ -228,7 +228,7 @@ class ShuffledMoves:
             seed: seed of the order of every epoch.
 
         Raises:
-            LogError: the folder does not contain shards, or a shard is missing or has the wrong size.
+            LogError: the index is missing or damaged or lists no moves, or a shard has the wrong size.
         """
         try:
             index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ class ShuffledMoves:
             raise LogError(f"{folder / _INDEX} lists no moves")
         for shard, count in enumerate(counts):
             file = folder / _shard_file(shard)
-            size = file.stat().st_size if file.is_file() else -1
+            size = file.stat().st_size if file.is_file() else "no file"
             if size != count * _ROW:
                 raise LogError(f"{file}: must have {count * _ROW} bytes according to {_INDEX}, got {size}")
         self.folder = folder

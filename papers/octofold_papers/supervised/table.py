@@ -87,7 +87,7 @@ class Table:
             show: called from time to time with a line of text and the finished share of the work.
 
         Raises:
-            TrainingError: the folder contains games of a network that learned from other moves.
+            TrainingError: the folder has networks that learned from other moves, or its record is damaged.
         """
         self.options = options
         self._moves = moves
@@ -176,7 +176,7 @@ class Table:
 
         def report(progress: PolicyProgress) -> None:
             share = min(1.0, run.done / run.goal)  # the last batch may exceed the goal
-            show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
+            show(f"{progress.positions_per_second:,.0f} positions/s  {progress.details()}", share)
 
         left = (self._deadline - time.monotonic()) / 60
         if left <= 0:
@@ -222,8 +222,8 @@ class Table:
                     opened.write(json.dumps(games[-1]) + "\n")
                     opened.flush()
                 average = np.mean([game["score"] for game in games]) if games else 0.0
-                done = f"{len(games):,} of {self.options.games:,} games, {views} views"
-                show(f"{done}, average {average:,.0f}", len(games) / self.options.games)
+                done = f"{len(games):,} of {self.options.games:,} games (views: {views})"
+                show(f"{done}, average score {average:,.0f}", len(games) / self.options.games)
                 if time.monotonic() > self._deadline:
                     raise OutOfTime
 

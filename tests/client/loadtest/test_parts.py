@@ -143,7 +143,7 @@ def test_a_step_whose_windows_never_agree_ends_at_the_limit_and_the_report_says_
     script = Script(*(window(100, 5 * 2**number) for number in range(9)))
     step = measured(script, tmp_path, test=load_test(most=6))
     assert (script.used, step.agreed) == (6, False)
-    assert "no 3 windows in a row agreed within 10%" in step.warnings[0]
+    assert "the last 3 windows do not agree within 10% in rate and average latency" in step.warnings[0]
 
 
 def test_an_interruption_ends_the_load_and_keeps_the_finished_windows(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_only_legal_moves_count_in_the_loss() -> None:
 def test_a_network_that_cannot_learn_by_distillation_is_refused(teacher: NTupleNetwork) -> None:
     with pytest.raises(TrainingError, match='head = "policy"'):
         Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
-    with pytest.raises(TrainingError, match="the teacher's games need a network with 16 exponents, got 12"):
+    with pytest.raises(TrainingError, match="games need a network with at least 16 exponents, got 12"):
         Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
 
 

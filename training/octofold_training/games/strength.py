@@ -30,7 +30,7 @@ class StrengthEstimate:
     """Half the width of the 95% interval, by the normal approximation."""
 
     def __str__(self) -> str:
-        return f"strength {self.average:,.0f} ± {self.error:,.0f}"
+        return f"average score {self.average:,.0f} ± {self.error:,.0f} (95% interval, {self.games} games)"
 
 
 class EstimatedRun(Protocol):

@@ -64,8 +64,8 @@ class DeviceDistillation(StudentRun):
         """Prepare a run.
 
         Raises:
-            TrainingError: the network does not suit distillation or the option `muon`, or the batch size is
-                odd.
+            TrainingError: the network does not suit distillation or the option `muon`, the batch size is odd,
+                or numba cannot use the GPU.
         """
         if options.batch_size % 2:
             raise TrainingError(f"batch_size must be even, got {options.batch_size}")

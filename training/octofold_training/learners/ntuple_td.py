@@ -346,7 +346,7 @@ def train(
     called about every ten seconds. After Ctrl-C, the run is saved and the exception is raised again.
 
     Raises:
-        TrainingError: another process is training in `folder`, or `folder` contains a network of another run.
+        TrainingError: `folder` is in use or contains another run, or the values are no longer finite numbers.
     """
     with exclusive_folder(folder):
         resumed = (folder / "learner.json").exists()

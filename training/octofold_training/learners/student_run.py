@@ -159,7 +159,7 @@ class StudentRun(TrainingRun[StudentProgress]):
             raise TrainingError('distillation needs a network with head = "policy", got head = "value"')
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
-                f"the teacher's games need a network with {_EXPONENTS} exponents, got "
+                f"the teacher's games need a network with at least {_EXPONENTS} exponents, got "
                 f"{architecture['exponents']}"
             )
         self._start: dict[str, Any] | None = None

@@ -71,8 +71,9 @@ def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
 def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the ReLU of a 2x2 convolution that pads with zeros to the right and below: `[4, 4, N, C_out]`.
 
-    `x` `[4, 4, N, C_in]` must be contiguous. `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
-    `nn.Conv2d`, in any floating type. The arithmetic runs in the type of `x`.
+    On a GPU, zeros pad C_out to a multiple of 8. `x` `[4, 4, N, C_in]` must be contiguous. `weight`
+    `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in `nn.Conv2d`, in any floating type. The arithmetic
+    runs in the type of `x`.
     """
     if torch.compiler.is_exporting():  # exporters do not support our own autograd function
         planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))

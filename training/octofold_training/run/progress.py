@@ -81,7 +81,7 @@ class ProgressLine:
 
         Args:
             line: the text.
-            share: the finished share of the work, 1 or more at its end; None if there is no end.
+            share: the finished share of the work, 1 or more at its end; None if unknown.
             left: the seconds left; None if unknown.
         """
         share = None if share is None else min(share, 1.0)

@@ -53,7 +53,7 @@ class GamesProgress(RunProgress):
 
     def line(self, goal: float) -> str:
         """Return one line about the progress toward `goal` games."""
-        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
+        score = "" if self.average_score is None else f"  average score {self.average_score:,.0f}"
         return (
             f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
             f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"

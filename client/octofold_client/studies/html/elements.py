@@ -48,7 +48,7 @@ def raw(tag: str, content: str) -> ET.Element:
     """Make a `style` or `script` element, whose content is not escaped.
 
     Raises:
-        ValueError: the content would end the element.
+        ValueError: the content contains `</` or `<!--`.
     """
     if "</" in content or "<!--" in content:
         raise ValueError(f"the content of <{tag}> may contain neither </ nor <!--")

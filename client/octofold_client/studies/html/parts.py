@@ -60,10 +60,10 @@ def read_parts(
         folders: result folders.
         contest: a comparison of the evaluations. If it is given, only the compared games are shown.
         values: the value function that measures luck; with None, luck is not shown.
-        progress: called with the number of games whose luck is computed.
+        progress: called with the number of games of the current folder whose luck is computed so far.
 
     Raises:
-        EvaluationError: a folder contains no result, or there are too many folders.
+        EvaluationError: a folder has no result, a file in it is damaged, or there are too many folders.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read.
     """
