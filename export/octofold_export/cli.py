@@ -201,8 +201,7 @@ def _source(flags: Flags, hints: Hints) -> Source:
 
     from octofold_export.sources import torch_sources
 
-    # Threads that share a small batch wait for each other. On a busy machine, they wait longer than they
-    # work.
+    # Threads that share a small batch wait for each other. On a busy machine, this takes most of the time.
     torch.set_num_threads(1)
     if flags.sb3 is not None:
         return torch_sources.from_sb3(flags.sb3, hints, describe, _report)

@@ -78,7 +78,7 @@ class ExportPlan:
     spread: Spread | None = None
     """The measured spread of the network's scores; None for the usual spread of policies or of points."""
     alternatives: Alternatives | None = None
-    """The scores of the other settings in the games that chose the views; None if no games were played."""
+    """The scores of the other settings in the games that chose the views; None if games chose none."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
         """Return the folded graph of `evaluator`, which is the network in one precision."""
@@ -180,7 +180,7 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
     card gives the reason. An error leaves no files behind.
 
     Raises:
-        ExportError: an input is wrong.
+        ExportError: an input is wrong, the version exists, or its files cannot be written.
         GateError: the float32 graph failed a check.
         StrengthNotShown: games did not show that the version is strong enough.
     """

@@ -60,7 +60,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
 
     Raises:
         WrongUsage: the spec names no player, or has wrong options.
-        ExportError: a file is wrong, or a server cannot run the player.
+        ExportError: the version exists, a file is wrong, or a server cannot run the player.
         GateError: the player makes other moves when a server loads it.
     """
     check_publishable(models, name, version)

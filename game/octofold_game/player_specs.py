@@ -19,7 +19,7 @@ from octofold_game.errors import OctofoldError
 
 
 class SpecError(OctofoldError, ValueError):
-    """An error in a spec: the player or an option is unknown, or a value has the wrong type."""
+    """An error in a spec, such as an unknown player, a missing option or a value of the wrong type."""
 
 
 class PlayerMissing(OctofoldError):

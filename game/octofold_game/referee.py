@@ -12,8 +12,7 @@ from functools import lru_cache
 from octofold_game.episodes import Episode
 from octofold_game.errors import OctofoldError
 
-# The four lines of cells for each move (up, right, down, left). A line begins at the side to which tiles
-# slide.
+# The four lines of cells for each move (up, right, down, left). Tiles slide to a line's first cell.
 _LINES = (
     tuple((column, column + 4, column + 8, column + 12) for column in range(4)),
     tuple((row + 3, row + 2, row + 1, row) for row in (0, 4, 8, 12)),
@@ -43,7 +42,7 @@ def verify(episode: Episode, *, may_go_on: bool = False) -> None:
     move was legal or the largest exponent was exceeded. With `may_go_on`, the game need not be over.
 
     Raises:
-        ReplayError: a check failed; the error names the game and the move.
+        ReplayError: a check failed; the error names the game and, if a move is wrong, its number.
     """
     bits = _spawn_bits(episode.seed, episode.game)
     board = [0] * 16

@@ -68,7 +68,7 @@ class ReplayWriter:
 
         Raises:
             ReplayInUse: another writer has opened the file.
-            ReplayError: the file is damaged or is not a replay file.
+            ReplayError: the file is damaged or not a replay file, or its file system has no locks.
             OSError: the file cannot be opened or written.
         """
         self._file = path.open("ab", buffering=0)
@@ -159,7 +159,7 @@ def read_replays(path: Path) -> Iterator[Episode]:
     """Yield the games of a replay file in the order in which they were written.
 
     Raises:
-        ReplayError: a record is damaged or incomplete; the error names its game and byte offset.
+        ReplayError: the file has another format, or a record is damaged or incomplete.
         OSError: the file cannot be read.
     """
     for _, episode in _records(path):
@@ -179,7 +179,7 @@ def check_replays(
 ) -> Iterator[tuple[Episode, ReplayError | None]]:
     """Yield every game of a replay file, with the error that the referee found in it, or None.
 
-    The error names the game, the byte offset of its record and the move. Later games are still checked.
+    The error names the game and the byte offset of its record. Later games are still checked.
 
     Args:
         path: the file.
@@ -187,7 +187,7 @@ def check_replays(
         spread: a function like `map`, which may check games in other processes.
 
     Raises:
-        ReplayError: a record is damaged or incomplete; the error names its game and byte offset.
+        ReplayError: the file has another format, or a record is damaged or incomplete.
         OSError: the file cannot be read.
     """
     seen: set[tuple[int, int]] = set()
@@ -252,7 +252,7 @@ def recover(path: Path) -> int:
         The number of bytes that were removed; 0 if the file is complete or missing.
 
     Raises:
-        ReplayError: the file is damaged in another way; it is left unchanged.
+        ReplayError: the file is damaged in another way or not a replay file; it is left unchanged.
         OSError: the file cannot be read or written.
     """
     if not path.exists():

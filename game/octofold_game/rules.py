@@ -20,7 +20,7 @@ MOVE_NAMES: Final = ("up", "right", "down", "left")
 
 
 class BoardError(OctofoldError, ValueError):
-    """An error about a malformed board. `board` and `cell` locate it, or are None if the shape is wrong."""
+    """An error about a malformed board. `board` and `cell` locate it; they are None if unknown."""
 
     def __init__(self, message: str, board: int | None = None, cell: int | None = None) -> None:
         super().__init__(message)
@@ -133,7 +133,7 @@ def check_moves(moves: ArrayLike, count: int) -> NDArray[np.intp]:
     """Check that moves are `count` integers of 0 to 3 and convert them to `[count] intp`.
 
     Raises:
-        ValueError: a move is invalid; the error names the first bad move and its board.
+        ValueError: the shape or the type is wrong, or a move is outside 0 to 3.
     """
     array = np.asarray(moves)
     if array.shape != (count,):

@@ -87,8 +87,7 @@ def choose_spawns(
     Raises:
         ValueError: a board has no empty cell.
     """
-    # A 64-bit word holds eight cells, one per byte. One multiplication counts the empty cells up to each
-    # cell.
+    # A 64-bit word holds eight cells, one per byte. One multiplication counts the empty cells up to each.
     halves = np.equal(afterstates, 0, order="C").reshape(len(bits), 16).view(_HALF) * _EACH_BYTE
     halves[:, 1] += (halves[:, 0] >> np.uint64(56)) * _EACH_BYTE
     empty_so_far = halves.view(np.uint8)

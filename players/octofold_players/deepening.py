@@ -1,9 +1,9 @@
 """Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
 With a time limit, the first search looks one move ahead, so that every board has an answer. It takes
-microseconds and always finishes. The second search goes to the depth of the options, which usually takes less
-than half of the time. If it takes longer, it is stopped, and further searches go one move deeper at a time.
-The deepest finished search counts.
+microseconds and always finishes. Without `Limits.deeper`, the second search goes to the depth of the options,
+which usually takes less than half of the time, and is otherwise stopped. Further searches go one move deeper
+at a time. The deepest finished search counts.
 """
 
 from __future__ import annotations

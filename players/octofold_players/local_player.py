@@ -125,7 +125,7 @@ def best_moves(values: NDArray[np.floating]) -> NDArray[np.int8]:
 
 
 class OptionError(OctofoldError, ValueError):
-    """An error about an option of a player that is unknown or out of range. The message is one line."""
+    """An error about a player's option that is unknown or has a wrong value. The message is one line."""
 
 
 def check_option(name: str, value: float, least: float, most: float) -> None:

@@ -141,7 +141,7 @@ def test_a_float32_graph_that_fails_its_check_leaves_nothing_behind(
         checkpoint_sha256="",
     )
     flags = Flags(name="small", models=tmp_path / "models", boards=boards_file)
-    with pytest.raises(GateError, match="parity at batch 1: probabilities differ"):
+    with pytest.raises(GateError, match="parity at batch size 1: probabilities differ"):
         export_network(lambda: source, flags, print)
     assert not (tmp_path / "models").exists()
 

@@ -156,12 +156,12 @@ def test_every_command_and_page_shows_the_same_figures_or_the_same_reason(
     assert interval is not None
     limits = f"{interval[0]:,.0f} to {interval[1]:,.0f}"
     planned = 40 if state in (finished, merged_with_a_gap) else GAMES
-    reason = f"Not finished: {len(scores):,} of {planned:,} games. Long games end last, so "
+    reason = f"Only {len(scores):,} of {planned:,} games are finished. Long games end last, so "
     for reader, text in said.items():
         if state is finished:
             assert average in text, reader
             assert limits in text or reader == "page, card", reader
-            assert "Not finished" not in text, reader
+            assert "games are finished" not in text, reader
         else:
             assert reason in " ".join(text.split()), reader
             assert limits not in text, reader

@@ -157,7 +157,7 @@ def watches(visit: Visit) -> None:
     tab.get_by_role("button", name="Compare the two").click()
     expect(tab.locator(".compared")).to_contain_text("Median")
     expect(tab.locator(".verdict")).to_contain_text("not the same games: ")
-    expect(tab).not_to_contain_text("Not finished")
+    expect(tab).not_to_contain_text("games are finished")
     assert visit.misfits() == []
     tab = opened(visit, "watch")
     tab.get_by_role("link", name="corner").first.click()

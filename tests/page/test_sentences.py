@@ -49,7 +49,7 @@ def test_a_curve_has_axes_and_says_what_it_shows(shared_visit: Visit) -> None:
     assert "a mistake" in points["legend"]
     assert "a mistake" not in neither["legend"]  # nobody knows costs
     for each in (points, chance, neither):
-        assert "disputed: others prefer another move" in each["legend"]
+        assert "disputed: the model or the judge prefers another move" in each["legend"]
 
 
 def test_models_are_listed_by_strength(shared_visit: Visit) -> None:
@@ -87,7 +87,7 @@ def rated(visit: Visit, results: list[dict[str, Any]]) -> list[str]:
 def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(shared_visit: Visit) -> None:
     def result(version: str, average: float | None, games: int, *, seed: int) -> dict[str, Any]:
         conditions = {"model": "m", "version": version, "precision": "", "sha256": None, "seed": str(seed)}
-        unfinished = None if average else f"Not finished: {games} of 9 games."
+        unfinished = None if average else f"Only {games} of 9 games are finished."
         figures = {"games": games, "average": average, "deviation": 100.0, "age_seconds": 60}
         return {"conditions": conditions, "unfinished": unfinished, **figures}
 
@@ -100,8 +100,8 @@ def test_a_player_without_a_finished_evaluation_has_no_rank_in_the_rating_list(s
     assert "\u2013m 49,000 fewer than 10 games2" in text
     assert "\u2013s 9no result here99,000" in text
     assert "1 to 2m 15,000" in text  # rank, name and version, and the average of only the finished games
-    assert "\u2013m 2Not finished: 3 of 9 games.3" in text
-    assert "Not finished: 4 of 9" not in text
+    assert "\u2013m 2Only 3 of 9 games are finished.3" in text
+    assert "Only 4 of 9" not in text
     assert "not finished" not in "\n".join(rated(shared_visit, [finished])).lower()
 
 

@@ -50,8 +50,8 @@ network may score slightly more than with the right one."""
 _FIXED_ORDER_LEAD = 4.0
 """Lead in score at which the best candidate excludes a fixed order of moves, in standard errors."""
 _SMALLEST_DEVIATIONS = {4: 0.4, 16: 0.2}
-"""Assumed minimum of the standard deviation of the logarithms of scores, keyed by the number of scores. A few
-games may have similar scores by chance."""
+"""Assumed minimum of the standard deviation of the logarithms of scores, keyed by the number of scores; 0.1
+for other numbers. A few games may have similar scores by chance."""
 _SEED = 4
 _BATCH = 512
 """Maximum number of positions in one run of the network."""
@@ -60,8 +60,7 @@ _NAMED = 3
 _KEPT = 8
 """Maximum number of candidates that the card lists beside the chosen one."""
 _FIXED_ORDER_VALUES = (3.0, 1.0, 0.0, 2.0)
-"""Values of up, right, down and left for the player that ignores the board. It prefers up, then left, right,
-down."""
+"""Values of up, right, down and left for the fixed order of moves: up, left, right, down."""
 _TOO_WEAK = "the network plays too weakly to show how it reads the board"
 
 Numbers = NDArray[np.float64]
@@ -105,10 +104,11 @@ class _Outcome:
     """The result of the games of all candidates."""
 
     remaining: Sequence[_Player]
-    """Players that the games did not exclude; the most usual candidate is first."""
+    """Players that the games did not exclude: the most usual candidate is first, or the best one if too few
+    moves were left for its next round."""
     excluded: Sequence[_Player]
     is_cut_short: bool
-    """Whether the candidates with the lowest scores played fewer games, because too few moves were left."""
+    """Whether some candidates missed a round of games, because too few moves were left."""
 
     @property
     def has_learned(self) -> bool:
@@ -155,16 +155,16 @@ def choose_description(
         network: the trained network.
         weights: the number of the network's weights.
         report: receives the results as lines of text.
-        accept: whether to ignore the result of the games; fields that the user does not give then get the
+        accept: whether to ignore the result of the games; fields that games would determine then get the
             most usual value.
 
     Returns:
         The description, and the scores that support it.
 
     Raises:
-        NeedsFlags: the games do not determine every field, or the network plays better with another
-            description.
-        ExportError: the hints contradict the network.
+        NeedsFlags: neither the user nor the games determine every field, or the network plays better with
+            another description.
+        ExportError: the hints contradict the network, or its answers are random or not finite.
     """
     candidates = find_candidates(hints, network)
     if candidates.question:
@@ -192,7 +192,7 @@ def choose_description(
         divided = f"games suggest an input divided by about {divide_by:g}; confirm it with --divide-by"
         questions, missing = [divided, *questions], ["--divide-by", *missing]
     if request:
-        why = "games do not decide how the network reads the board" if outcome.has_learned else _TOO_WEAK
+        why = "games do not determine the whole description" if outcome.has_learned else _TOO_WEAK
         questions, missing = [f"{why}: {request}", *questions], [*open_flags, *missing]
     else:
         report(f"description: {flags_of(chosen.description)}; {summary(evidence)}")
@@ -204,11 +204,11 @@ def choose_description(
 def summary(evidence: Evidence) -> str:
     """Return the result of the games as one line, with reasons to doubt the description."""
     others = [f"{score:,} with {name}" for name, score in list(evidence.others.items())[:_NAMED]]
-    cut_short = ", which were cut short" if evidence.is_cut_short else ""
+    cut_short = "; fewer games were played than planned" if evidence.is_cut_short else ""
     doubts = [f"accepted although {evidence.problem}"] if evidence.problem else []
     doubts += [f"warning: {evidence.warning}"] if evidence.warning else []
     scores = (
-        f"the network scores {evidence.score:,} points ({', '.join(others)}) in games of at most "
+        f"the network scores {evidence.score:,} points on average ({', '.join(others)}) in games of at most "
         f"{LONGEST_GAME} moves{cut_short}"
     )
     return "; ".join([scores, *doubts])
@@ -226,8 +226,8 @@ def _problem(outcome: _Outcome, allowed: Sequence[Candidate]) -> str | None:
     ]
     return (
         f"the description seems wrong: with {' or '.join(names[:_NAMED])} the network scores "
-        f"{outcome.remaining[0].average:,.0f} points instead of {best_allowed.average:,.0f} (in at least "
-        f"{len(best_allowed.scores)} games of at most {LONGEST_GAME} moves, with one view)"
+        f"{outcome.remaining[0].average:,.0f} points on average, not {best_allowed.average:,.0f} (in at "
+        f"least {len(best_allowed.scores)} games of at most {LONGEST_GAME} moves, with one view)"
     )
 
 

@@ -103,8 +103,7 @@ class FoldedGraph:
         """Return the outputs by name; a graph for moves alone has the single output `move`."""
         try:
             parts = [boards[first : first + batch] for first in range(0, max(len(boards), 1), batch)]
-            # The run of one batch is too short to be divided among threads, so each thread runs whole
-            # batches.
+            # One batch is too short to be divided among threads, so each thread runs whole batches.
             threads = min(_cores(), len(parts))
             if threads > 1:
                 with ThreadPoolExecutor(threads) as pool:

@@ -48,7 +48,7 @@ def parity_boards(boards: NDArray[np.uint8], largest_exponent: int) -> NDArray[n
 
 
 def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDArray[np.uint8]) -> bool:
-    """Return whether the graph for moves alone plays like the full graph on up to 512 of `boards`.
+    """Return whether the graph for moves alone runs and plays like the full graph, on up to 512 of `boards`.
 
     Up to 1 move in 256 may differ, because rounding errors change a few moves. A wrong graph changes more.
     """
@@ -77,7 +77,7 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> float:
     for batch, count in ((1, SINGLE_BOARDS), (len(reference.boards), len(reference.boards))):
         checked = reference.first(count)
         actual = graph.answer(checked.boards, batch)
-        _compare(f"parity at batch {batch}", checked.answers, actual, checked)
+        _compare(f"parity at batch size {batch}", checked.answers, actual, checked)
         equal = float(np.mean(actual.move == checked.answers.move))
     return equal
 
@@ -119,8 +119,8 @@ def check_agreement(
     views vote; if so, the error message recommends --rule mean.
 
     Raises:
-        GateError: the share for `boards` is below `LOWEST_AGREEMENT`, or an answer is not finite, because
-            large tiles exceed the range of a reduced precision.
+        GateError: the share for `boards` is below `LOWEST_AGREEMENT`, or an answer on a board of `stages` is
+            not finite, because large tiles exceed the range of a reduced precision.
     """
     groups = [boards, *stages.values()]
     different, rows = np.unique(np.concatenate(groups), axis=0, return_inverse=True)
@@ -140,8 +140,8 @@ def check_agreement(
         wrong = not_finite[at]
         if wrong.any():
             raise GateError(
-                f"answers are not finite on {wrong.sum()} of {len(part)} boards ({stage}), first on "
-                f"{part[wrong.argmax()].tolist()}"
+                f"{precision} answers are not finite on {wrong.sum()} of {len(part)} boards ({stage}), "
+                f"first on {part[wrong.argmax()].tolist()}"
             )
         found[stage] = StageAgreement(boards=len(part), agreement=round(float(np.mean(same[at])), 5))
     return agreement, found
@@ -197,4 +197,4 @@ def _compare(check: str, expected: Outputs, actual: Outputs, reference: Referenc
 def _name(answers: Outputs, at: int) -> str:
     move = answers.move[at]
     shares = " ".join(f"{share:.4f}" for share in answers.probabilities[at])
-    return f"{MOVE_NAMES[move] if move >= 0 else 'no move'} ({shares})"
+    return f"{MOVE_NAMES[move] if move >= 0 else 'no move'} (probabilities {shares})"

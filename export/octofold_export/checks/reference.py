@@ -32,7 +32,7 @@ _REDUCED_MARGIN = 0.1
 """The largest lead in probability that rounding errors of a reduced precision can reverse. A single step of 8
 bits may be as large."""
 _UNDECIDED = 1e-4
-"""The largest lead that rounding errors can reverse: a probability or, for values, a share of the spread."""
+"""The constant part of `Reference.undecided`: a probability or, for values, a share of the spread."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)
 """Rounding error of float32 answers, as a share of the largest score of a board."""
 

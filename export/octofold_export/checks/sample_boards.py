@@ -89,7 +89,7 @@ def boards_from_games(
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite, or its games contain fewer
-            than `FEWEST_BOARDS` boards.
+            than `FEWEST_BOARDS` boards and fewer than `count`.
     """
     seen = np.empty((0, 16), np.uint8)
     first_game = new = 0
@@ -117,8 +117,8 @@ def boards_from_games(
         report(f"{first_game} games played, {len(seen):,} different boards")
     if len(seen) < min(FEWEST_BOARDS, count):
         raise ExportError(
-            f"games up to the tile {1 << largest_exponent} must contain at least {FEWEST_BOARDS} different "
-            f"boards, got {len(seen)}"
+            f"games up to the tile {1 << largest_exponent} must contain at least "
+            f"{min(FEWEST_BOARDS, count)} different boards, got {len(seen)}"
         )
     chosen = np.random.default_rng(seed).choice(len(seen), min(count, len(seen)), replace=False)
     return np.ascontiguousarray(seen[chosen])
@@ -137,7 +137,7 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
     except (ValueError, EOFError, MemoryError) as error:  # a damaged header may declare a huge array
-        raise ExportError(f"{file}: not an .npy file") from error
+        raise ExportError(f"{file}: not an .npy file, or a damaged one") from error
     try:
         checked = check_boards(boards, largest_exponent)
     except BoardError as error:

@@ -79,8 +79,8 @@ def choose_views(
                 break  # the scores of the finished rounds decide
             if moves < _FEWEST_MOVES:
                 report(
-                    f"  only {moves} moves were made in {most_seconds:.0f} s, too few to compare scores; the "
-                    "graph sees 1 view of a board"
+                    f"  only {moves} moves of each game were made in {most_seconds:.0f} s, too few to "
+                    "compare scores; the graph sees 1 view of a board"
                 )
                 return ViewSetting(1, "vote"), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")

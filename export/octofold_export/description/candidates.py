@@ -95,7 +95,9 @@ def find_candidates(hints: Hints, network: Network) -> Candidates:
     kind count as logits; as action values, they would lead to the same moves.
 
     Raises:
-        ExportError: the hints contradict the network, or several outputs may be the answer.
+        NeedsFlags: --input, --planes, --output or --scale is missing.
+        NoBatchError: the answer to a board depends on the batch, or the network loops over the boards.
+        ExportError: the hints contradict the network, or it answers the same boards differently each time.
     """
     accepted = accepted_encodings(hints, network)
     inputs = encode(accepted[0], EXAMPLE_BOARDS)
@@ -179,7 +181,7 @@ def _complete_description(
 
 
 def _output_variants(description: Description, hints: Hints, *, is_allowed: bool) -> Iterator[Candidate]:
-    """Yield candidates with the input of `description`: 24 orders of the actions, or 3 signs of a value.
+    """Yield candidates with the input of `description`: 24 orders of actions, or up to 3 signs of a value.
 
     A board and its transpose are equally good. So two candidates play equally well: one with the cells by
     rows, and one with the cells by columns and transposed actions. Only the candidate that fits the user's
@@ -213,7 +215,7 @@ def choose_usual(candidates: Sequence[Candidate]) -> tuple[Candidate, Sequence[s
     """Return the most usual of `candidates`, the flags in which they differ, and a request for these flags.
 
     If some candidates have the default of a field, the other candidates are ignored, and the request does not
-    name the field.
+    name the field. The request is empty if one candidate is left.
     """
     usual = candidates
     for field, default in _DEFAULTS.items():

@@ -119,8 +119,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Number of game points that an output of 1 means. `afterstate_value` needs it, because the reward of the
     move is added. For other kinds it changes no move."""
     value: str | None = None
-    """Name of the value head's output, which has one number for each board; None if there is no value
-    head."""
+    """Name of the value head's output, which has one number for each board; None without a head."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if a field is out of range or contradicts another field."""

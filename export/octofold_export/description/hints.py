@@ -73,7 +73,7 @@ def read_hints(file: Path) -> Hints:
     """Return the hints in a TOML file.
 
     Raises:
-        ExportError: the file is missing, is not TOML or has unknown fields.
+        ExportError: the file cannot be read, is not TOML, or has unknown fields or wrong values.
     """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def read_hints(file: Path) -> Hints:
 
 
 def hints_from_flags(flags: dict[str, Any]) -> Hints:
-    """Make hints from the values of flags; the keys are paths of fields, such as `reads.kind`."""
+    """Make hints from values by field, such as `reads.kind`; raise `ExportError` if a value is wrong."""
     nested: dict[str, Any] = {"reads": {}, "answers": {}}
     for path, value in flags.items():
         part, _, field = path.rpartition(".")

@@ -128,7 +128,7 @@ def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
             largest = np.abs(values[np.isfinite(values)]).max(initial=0)
             if largest > _LARGEST:
                 raise ExportError(
-                    f"tensor {name!r} must be at most {_LARGEST:,.0f} for float16, got {largest:,.0f}"
+                    f"numbers in {name!r} must be at most {_LARGEST:,.0f} for float16, got {largest:,.0f}"
                 )
 
 

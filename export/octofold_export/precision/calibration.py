@@ -44,7 +44,7 @@ LARGEST_WEIGHT = 127
 _CONVOLUTION_DIVISOR = 2
 """Divisor of the number of calibration boards for convolutions."""
 _DAMPING = 0.1
-"""Damping as a share of an input's mean square. It keeps rarely active inputs from taking the whole error."""
+"""Damping as a share of the inputs' mean square. It keeps rarely active inputs from taking all error."""
 _BLOCK = 64
 """Number of inputs whose errors are moved to later inputs in one product."""
 _WIDTH = 32

@@ -73,7 +73,7 @@ def change_card(
 
 
 def check_file(folder: Path, listed: ListedFile) -> None:
-    """Raise `ExportError` if a file of a version is missing or has another SHA-256 than in the card."""
+    """Raise `ExportError` if a file of a version cannot be read or has another SHA-256 than in the card."""
     file = folder / listed.file
     if file_digest(file) != listed.sha256.lower():
         raise ExportError(f"{file}: the SHA-256 differs from the one in the card")

@@ -1,7 +1,7 @@
 """Writes versions into a model repository, completely or not at all.
 
 A version is written into a temporary folder, which is then renamed, so that no server ever loads an
-incomplete version. Existing versions are never changed. A killed export leaves its temporary folder, which
+incomplete version. Published graphs are never changed. A killed export leaves its temporary folder, which
 the next export of the model removes. A lock on a temporary folder shows that its export still runs.
 """
 

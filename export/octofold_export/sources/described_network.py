@@ -97,7 +97,8 @@ def described_source(
     """Make a source from a network and the user's `hints`, which `describe` completes.
 
     Raises:
-        ExportError: the hints do not fit the network.
+        NoBatchError: the network needs single boards.
+        ExportError: the hints do not fit the network, or it cannot be converted to ONNX.
     """
     description, evidence = describe(hints, network)
     example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))

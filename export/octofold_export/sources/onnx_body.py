@@ -36,8 +36,8 @@ def make_body(model: onnx.ModelProto, outputs: Sequence[str], example: NDArray[A
     """Make the body of `model` with the given `outputs`, in this order; `example` `[3, ...]` is an input.
 
     Raises:
-        ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
-            converted to `OPSET`.
+        ExportError: onnxruntime cannot load the model, its batch size is fixed, its answers are random or not
+            finite, or its opset cannot be converted to `OPSET`.
     """
     body = (
         inliner.inline_local_functions(model)
@@ -89,8 +89,7 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
         declared.add(dim_value=length)
     declared[0].Clear()
     declared[0].dim_param = _BATCH
-    # A `squeeze` removes the dimension of a batch of one, so the number of dimensions of an output is
-    # unknown.
+    # A `squeeze` removes the dimension of a batch of one, so an output may have any number.
     for result in body.graph.output:
         result.type.tensor_type.ClearField("shape")
 

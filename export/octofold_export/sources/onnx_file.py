@@ -35,7 +35,7 @@ class OnnxNetwork:
         self.model = model
         for tensor in _tensors(model.graph):  # infinite values may be a mask, so only NaN is refused
             if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
-                raise ExportError(f"{name}: {tensor.name!r} contains weights that are not finite numbers")
+                raise ExportError(f"{name}: the constant {tensor.name!r} contains NaN")
         try:
             self._session = new_session(model)
         except Exception as error:  # onnxruntime's exceptions have no other common base class
@@ -104,7 +104,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
     """Load the network in `file`; return it with the SHA-256 of the file and its external files.
 
     Raises:
-        ExportError: the file cannot be read, is too large, or refers to files outside its folder.
+        ExportError: the file cannot be read or exported, is too large, or refers to files outside its folder.
     """
     if file.is_dir():
         raise ExportError(f"{file} is a folder; docs/export.md has the command that converts a SavedModel")
@@ -160,8 +160,7 @@ def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
     for tensor in filter(_is_external, _tensors(model.graph)):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        # Paths in the model must stay in its folder. Symbolic links are followed, because model hubs use
-        # them.
+        # Paths in the model must stay in its folder. Symbolic links, which model hubs use, are followed.
         if not location or Path(location).is_absolute() or ".." in Path(location).parts:
             raise ExportError(
                 f"{file}: the file of tensor {tensor.name!r} must be in the model's folder, got {location!r}"

@@ -56,7 +56,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, AnswerKind, str, str]:
     """Return a standard policy's network, its kind of answer, the file's SHA-256, and a line for the user.
 
     Raises:
-        ExportError: the file is not a model of Stable-Baselines3, or contains the user's own network.
+        ExportError: the file cannot be read, or contains no plain MlpPolicy with a known activation.
     """
     content, digest = read_weights(file)
     tensors = {

@@ -57,7 +57,7 @@ def choose_state_dict(
     `wanted` is the name of the weights; None to choose by the usual names.
 
     Raises:
-        ExportError: no weights fit, or several fit and none has a usual name; the message lists them.
+        ExportError: no weights fit, `wanted` names none that fit, or the usual names decide for none.
     """
     mappings = list(_mappings(content))
     states = [state for where, tensors in mappings for state in _fitting(module, where, tensors)]

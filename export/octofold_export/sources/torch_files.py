@@ -74,7 +74,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
     """Return the nested dictionaries and lists in a file of weights, and the file's SHA-256.
 
     Raises:
-        ExportError: the file does not contain weights; the message names its kind and the flag for it.
+        ExportError: the file is unreadable, damaged or not a file of weights, or reading it would run code.
     """
     content = read_file(file)
     digest = hashlib.sha256(content).hexdigest()

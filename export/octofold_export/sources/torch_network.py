@@ -56,7 +56,7 @@ class TorchNetwork:
             encoder: makes the input of the module from exponents; None if the description defines the input.
 
         Raises:
-            ExportError: a weight is not a finite number, or has no value yet.
+            ExportError: a parameter is not finite, a buffer contains NaN, or one of them has no values yet.
         """
         kinds = set()
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
@@ -67,7 +67,7 @@ class TorchNetwork:
             # An infinite value in a buffer may be a mask.
             wrong = ~torch.isfinite(values) if isinstance(values, nn.Parameter) else torch.isnan(values)
             if bool(wrong.any()):
-                raise ExportError(f"{name}: {parameter!r} contains weights that are not finite numbers")
+                raise ExportError(f"{name}: {parameter!r} contains NaN or infinite numbers")
             kinds.add(values.dtype)
         module = module.eval()
         if not kinds.isdisjoint(_WITHOUT_KERNELS):
@@ -206,7 +206,7 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
     """Return the network in a TorchScript file of `torch.jit.save`, and the file's SHA-256.
 
     Raises:
-        ExportError: the file cannot be read.
+        ExportError: the file cannot be read, or a parameter is not finite.
     """
     content = read_file(file)
     try:

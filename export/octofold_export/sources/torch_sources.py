@@ -101,7 +101,7 @@ def read_module(
     describes the weights; the line is empty without `weights`.
 
     Raises:
-        ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
+        ExportError: the callable, the file of the weights or the encoder cannot be used.
     """
     module = _make_module(place)
     encode = None if encoder is None else read_encoder(encoder)

@@ -26,8 +26,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(allow_abbrev=False, exit_on_error=False, **options)
         self._examples = examples
-        # A command reports its own errors by `parsed.parser`. A subcommand's parser replaces that of the
-        # command.
+        # A command reports its own errors by `parsed.parser`, which a subcommand's parser replaces.
         self.set_defaults(parser=self)
 
     def format_help(self) -> str:

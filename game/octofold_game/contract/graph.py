@@ -27,8 +27,7 @@ BOARDS = Tensor("boards", np.dtype(np.uint8), (16,))
 MOVE = Tensor("move", np.dtype(np.int8), ())
 """The move `[N]`: 0 up, 1 right, 2 down, 3 left; -1 when no move is legal."""
 PROBABILITIES = Tensor("probabilities", np.dtype(np.float32), (4,))
-"""The probabilities of the moves `[N, 4]`: 0 for illegal moves; their sum is 1, or 0 when no move is
-legal."""
+"""The probabilities of the moves `[N, 4]`: 0 for illegal moves; their sum is 1, or 0 without a legal move."""
 VOTES = Tensor("votes", np.dtype(np.uint8), (4,))
 """The votes `[N, 4]`: for each move, the number of views that prefer it among the legal moves."""
 LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))

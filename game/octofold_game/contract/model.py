@@ -65,7 +65,7 @@ PLAYER_CARD_FORMAT = 2
 MAX_CARD_BYTES = 1 << 20
 
 Rule = Literal["vote", "mean"]
-"""Decision rule over the views: the move with the most votes, or with the best mean probability."""
+"""Decision rule over the views: the move with the most votes, or with the best mean probability or value."""
 
 # A card must not lead readers to files outside its folder.
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
@@ -132,11 +132,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     others: dict[str, float] = {}
     """Average score with each other description, by the description's name, the best first."""
     is_cut_short: bool = False
-    """Whether a time limit ended the games early."""
+    """Whether some descriptions were tried in fewer games, because of a limit on the moves of all games."""
     problem: str | None = None
-    """The suspected fault in one line; None if no other description plays better."""
+    """The suspected fault in one line; None if no other description plays clearly better."""
     warning: str | None = None
-    """One-line reason to doubt the description; None if the games confirm the description."""
+    """One-line reason to doubt the description; None if the games confirm or refute it."""
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -232,7 +232,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     average: float
     average_interval: Interval | None
     difference: float
-    """The average score of this version minus the alternative's average score."""
+    """The alternative's average score minus the average score of this version in the same games."""
     difference_interval: Interval | None
     """95% interval of the average paired difference in score."""
 
@@ -262,7 +262,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Inputs and outputs of the network, for `octofold_export.description`; other programs may ignore it."""
     weights: Count = 0
     checkpoint_sha256: str = ""
-    """SHA-256 of the trained weights."""
+    """SHA-256 of the trained weights, or of everything that determines a player's moves; empty if unknown."""
     temperature: float | None = None
     """Temperature of a network that values moves: a move whose value is higher by this much is e times as
     probable."""
@@ -270,7 +270,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Difference in probability below which moves tie; difference in value for a network with a
     `temperature`."""
     value_unit: str | None = None
-    """Unit of the output `value`; None without that output."""
+    """Unit of the output `value`, or `values` of a player; None without that output."""
     compact_tables: CompactTablesPlaces | None = None
     decision_rule: Rule | None = None
     symmetries: Count = 0
@@ -333,7 +333,7 @@ def card_text(folder: Path) -> str:
     except OSError as error:
         raise CardError(f"{CARD_FILE} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CardError(f"{CARD_FILE} is not JSON: {error}") from error
+        raise CardError(f"{CARD_FILE} is not UTF-8: {error}") from error
 
 
 def parse_card(text: str) -> Card:

@@ -130,8 +130,8 @@ class Completeness(msgspec.Struct, frozen=True):
         if not self.missing:
             return ""
         return (
-            f"Not finished: {self.finished:,} of {self.planned:,} games. Long games end last, so averages, "
-            "shares and ranks of the finished games would be biased."
+            f"Only {self.finished:,} of {self.planned:,} games are finished. Long games end last, so "
+            "averages, shares and ranks of the finished games would be biased."
         )
 
 
@@ -225,6 +225,6 @@ def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) ->
         raise StructureError("not JSON") from None
     if isinstance(decoded, dict) and decoded.get("schema") not in schemas:
         raise StructureError(
-            f"schema must be {schemas[-1]} for this version of octofold, got {decoded.get('schema')}"
+            f"schema must be one of {', '.join(map(str, schemas))}, got {decoded.get('schema')}"
         )
     return structured(decoded, kind)

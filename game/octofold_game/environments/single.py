@@ -42,7 +42,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         expects it. `action_masks()` returns the mask as `bool`, as agents such as MaskablePPO expect it.
     end
         `terminated` is True when no action is legal, or when two tiles 131072 have merged; the last
-        observation does not show this merge. `truncated` is always False. `info` also has `score` and
+        observation shows the result as 131072. `truncated` is always False. `info` also has `score` and
         `largest_tile`.
     seed
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
@@ -93,7 +93,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         """Start a game.
 
         Args:
-            seed: seed of the games, 0 to 2**64 - 1; None keeps the current seed.
+            seed: seed of the games, 0 to 2**64 - 1; None keeps the current seed, which is random at first.
             options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts
                 the game from board `b`.
 
@@ -103,6 +103,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         Raises:
             ValueError: the game is not a whole number, the seed or the game is out of range, or the board is
                 malformed or has no legal move; the running game continues.
+            TypeError: the seed is not a whole number; the running game continues.
         """
         seed = None if seed is None else index(seed)  # gymnasium does not accept numpy integers
         chosen = self._seed if seed is None else seed

@@ -49,7 +49,7 @@ def new_state(
 
 
 def deadline_in(seconds: float) -> int:
-    """Return the time of `clock` that is `seconds` after this call; `NEVER` from a billion seconds on."""
+    """Return the time of `clock` that is `seconds` after this call; `NEVER` above 1e9 seconds and for NaN."""
     if seconds > 1e9 or math.isnan(seconds):
         return NEVER
     return int(clock()) + int(1e9 * seconds)

@@ -277,7 +277,7 @@ def _read_listed(content: NDArray[np.uint8], count: int, positions: int, name: o
         raise TableFileError(f"{name}: damaged or truncated")
     listed = np.cumsum(steps, dtype=_U)
     if not (listed[:-1] < listed[1:]).all() or (count and listed[-1] >= 4 * positions):
-        raise TableFileError(f"{name}: damaged (its positions are not in order)")
+        raise TableFileError(f"{name}: damaged (its positions are not in order, or too large)")
     return listed
 
 

@@ -219,7 +219,7 @@ def _array(model: NDArray[np.uint8], place: Place, kind: str) -> NDArray[Any]:
     """Return a copy of the array at `place` in the file of a model."""
     dtype = np.dtype(kind)
     if place.offset + place.count * dtype.itemsize > len(model):
-        raise ValueError(f"{place.count} numbers at {place.offset} exceed the model's {len(model)} bytes")
+        raise ValueError(f"{place.count} values at byte {place.offset} exceed the model's {len(model)} bytes")
     return np.frombuffer(model, dtype, place.count, place.offset).astype(dtype.newbyteorder("="))
 
 

@@ -45,7 +45,7 @@ class NTuplePlayer(DeepeningPlayer):
     def __post_init__(self) -> None:
         """Check the options.
 
-        Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no network.
+        Raises `OptionError` if the depth is out of range, `TableFileError` if a file is missing or damaged.
         """
         _ = self._search  # created now, to report a missing file before the first move
 

@@ -53,7 +53,7 @@ class PerimeterPlayer(DeepeningPlayer):
     def __post_init__(self) -> None:
         """Check the options.
 
-        Raises `OptionError` if the depth is out of range, `TableFileError` if the folder has no tables.
+        Raises `OptionError` if the depth is out of range, `TableFileError` if a table is missing or damaged.
         """
         _ = self._search  # created now, to report a missing file before the first move
 

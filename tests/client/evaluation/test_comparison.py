@@ -129,7 +129,7 @@ def test_half_finished_evaluations_have_no_figures_and_give_the_reason(kind: str
     assert contest.answer is None
     assert not contest.decided
     report = markdown(contest)
-    assert f"A: Not finished: {len(part)} of 500 games. " in report
+    assert f"A: Only {len(part)} of 500 games are finished. " in report
     assert ("The games do not decide whether " in report) is (kind is not None)
     content = json.loads(json.dumps(contest.to_json()))
     assert [content["pairs"][0][name] for name in ("difference", "interval", "bets")] == [None] * 3

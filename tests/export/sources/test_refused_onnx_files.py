@@ -79,10 +79,10 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
 @pytest.mark.parametrize(
     ("write", "flags", "message"),
     [
-        (huge, [], "the weights must take less than 2 GiB, got 3.2 GB"),
+        (huge, [], "the weights must take less than 2 GiB, got 3.00 GiB"),
         (no_model, [], "not an ONNX file"),
         (a_folder, [], "a folder; docs/export.md has the command that converts a SavedModel"),
-        (not_a_number, [], "'weights' contains weights that are not finite numbers"),
+        (not_a_number, [], "the constant 'weights' contains NaN"),
         (elsewhere, [], "must be in the model's folder, got '../ab'"),
         (beside_a_pipe, [], "w.bin: it is not a regular file"),
         (beside_too_much, [], "w.bin: it has more than 2130706432 bytes"),

@@ -129,7 +129,7 @@ const mark = (kind, text) => make("span", {}, make(`span.legend.${kind}`, { "ari
 function legend(isJudged, scale) {
   return [
     isJudged && scale ? mark("is-costly", "a mistake") : "",
-    isJudged ? mark("is-disputed", "disputed: others prefer another move") : "",
+    isJudged ? mark("is-disputed", "disputed: the model or the judge prefers another move") : "",
     mark("is-tile", "a new largest tile"),
   ];
 }

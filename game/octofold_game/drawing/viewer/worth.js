@@ -92,7 +92,7 @@ export function worthText({ unit }, value) {
 export const thresholdText = ({ unit }) =>
   unit === "points" ? `${MISTAKE * 100}% of the score to expect` : `${MISTAKE * 100} percentage point of the chance of success`;
 
-/** Whether the model or the judge prefers another move than the `Verdict` (`study.js`) shows. */
+/** Whether the model or the judge prefers another move than the one that was played. */
 export const isDisputed = ({ played, model, judge }) => model !== played || (judge >= 0 && judge !== played);
 
 /** Whether a move costs so much that it is a mistake. */
