@@ -106,7 +106,7 @@ def test_a_wrong_description_is_refused_with_the_flags_that_publish_the_right_on
 ) -> None:
     network = TorchNetwork(snake_network("top left"), "snake")
     with pytest.raises(
-        NeedsFlags, match=r"the description seems wrong: with .* points instead of "
+        NeedsFlags, match=r"the description seems wrong: with .* points on average, not "
     ) as raised:
         choose(network, **said)
     assert right in raised.value.flags
