@@ -22,7 +22,7 @@
      │   └─ FolderInUse       another program is writing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
-     └─ ServerDied            a server that this program started has ended
+     └─ ServerDied            a server that this program started has ended or was not ready in time
 
 The server sends the first nine as statuses; `octofold_proto.status` maps statuses to exceptions.
 """
@@ -123,7 +123,7 @@ class ClusterError(OctofoldError):
 
 
 class ServerDied(OctofoldError):
-    """A server that this program started has ended; the message includes the last lines of its log."""
+    """A server that this program started has ended or was not ready in time; the message quotes its log."""
 
 
 def error_of_call(error: grpc.RpcError) -> OctofoldError:

@@ -126,7 +126,7 @@ class Players:
     newest ready one."""
     credentials: Credentials = PLAINTEXT
     local: Sequence[LocalContender] = ()
-    """The local players. They are loaded before the `with` block, because it would delay Ctrl-C."""
+    """The local players. They are loaded before the `with` block, because the block delays Ctrl-C."""
     cluster: "RayCluster | None" = None
     """Ray cluster whose tasks play the games; None to play in this process."""
     retry_timeout_seconds: float = 0.0
@@ -143,7 +143,7 @@ class Players:
 
         Raises:
             EvaluationError: two servers have different model files.
-            OctofoldError: no server answers, or a model is unknown.
+            OctofoldError: no server answers, a server refuses the call, or a model is unknown.
         """
         with ExitStack() as stack:
             in_main_thread = threading.current_thread() is threading.main_thread()
@@ -185,10 +185,10 @@ class Players:
             OtherEvaluation: the folder contains games of another player or seed, or a server has changed the
                 files of the model.
             FolderInUse: another program is writing games into the folder.
-            OctofoldError: the last server or the local player failed; a line on standard error says which
-                games are kept.
+            OctofoldError: the folder cannot be used, the last server failed, or a move is illegal. If games
+                have begun, a line on standard error says which are kept.
             ReplayError: a replay file of the folder is damaged.
-            OSError: the folder cannot be written.
+            OSError: a file cannot be written.
             KeyboardInterrupt: `check` noticed Ctrl-C; the games are kept as after any other error.
         """
         # Imported here, because programs that only request moves do not need rich.
@@ -355,8 +355,8 @@ def evaluate(
         slice: (K, N) to play only slice K of N; `merge` puts the slices together. None for all games.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation or cannot be used, the slice does not
-            exist, or `games` or `parallel` is below 1.
+        EvaluationError: `player` is not a player, the folder contains games of another evaluation or cannot
+            be used, the slice does not exist, or `games` or `parallel` is below 1.
         BrokenAnswer: the player made an illegal move, or did not return one move for each board.
         ReplayError: a replay file of the folder is damaged.
         OctofoldError: a call failed.

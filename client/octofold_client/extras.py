@@ -22,5 +22,5 @@ def require_extra(extra: Literal["plots", "ray"]) -> Iterator[None]:
         missing = (error.name or "").partition(".")[0].replace("PIL", "Pillow")
         if missing.startswith("octofold"):
             raise
-        what = "this needs Ray" if extra == "ray" else f"pictures need {missing}"
+        what = "playing on a Ray cluster needs Ray" if extra == "ray" else f"pictures need {missing}"
         raise EvaluationError(f"{what}: run {install_command(extra)}") from None

@@ -73,7 +73,7 @@ def analyse(options: Options) -> None:
 
     Raises:
         EvaluationError: the folder is no result folder or has no finished games, or the judge is unknown.
-        OctofoldError: a call to the server failed.
+        OctofoldError: a replay file is damaged, or a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     options.check_html()
@@ -201,7 +201,7 @@ def _agreement(analysis: Analysis, judge: JudgeName) -> str:
             said += f", 95% interval {_format_value(low, judge)} to {_format_value(high, judge)}"
         said += "."
     if whole.judged < whole.positions:
-        said += f" It judged {whole.judged:,} of {whole.positions:,} positions."
+        said += f" {judge.name} judged {whole.judged:,} of {whole.positions:,} positions."
     return said
 
 

@@ -121,7 +121,7 @@ def compare(options: Options) -> int:
 
 
 def _check(options: Options, question: Question | None) -> None:
-    """Raise an error if flags contradict each other, or if a folder or matplotlib is missing."""
+    """Raise an error if flags contradict each other, or if the model repository or matplotlib is missing."""
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
         raise UsageError(
@@ -215,7 +215,7 @@ def _check_different(players: Players) -> None:
     for contender in players.contenders:
         if (conditions := Conditions.of(contender, 0)) in known:
             both = "both sides are" if len(players.contenders) == 2 else "two sides are"
-            raise UsageError(f"{both} {contender.title}")
+            raise UsageError(f"{both} the same player, {contender.title}")
         known.append(conditions)
 
 

@@ -109,7 +109,7 @@ def folder_name(command: str, contender: Contender, games: Games) -> str:
 
 
 def name_in_folder(name: str) -> str:
-    """Return the name, with a hyphen in place of each character that folder names should not contain."""
+    """Return the name, with hyphens in place of characters that folder names should not contain."""
     return _NOT_IN_NAMES.sub("-", name)
 
 

@@ -42,7 +42,7 @@ def hand(options: Options) -> None:
     """Play by hand, and keep every game.
 
     Raises:
-        EvaluationError: the terminal is not suitable, or the folder contains games of another seed or player.
+        EvaluationError: the terminal is not suitable, the folder cannot be used, or the judge is unknown.
         OctofoldError: the server of --target cannot be reached, or does not have the model.
     """
     console = _full_screen()
@@ -67,7 +67,7 @@ def _full_screen() -> Console:
     """Return the console of the terminal.
 
     Raises:
-        EvaluationError: there is no terminal, its locale is not UTF-8, or it cannot move its cursor.
+        EvaluationError: there is no terminal, it cannot move its cursor, or the output encoding is not UTF-8.
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -139,10 +139,10 @@ class LuckFlag(ServerFlags):
 
 
 def shipped_judge(models: Path | None = None) -> Judge | None:
-    """Return a judge: the newest n-tuple network of the first model repository that has one.
+    """Return a judge: the newest n-tuple network of the first model repository where it can be loaded.
 
     The repositories are, in this order: `models`, the one that OCTOFOLD_MODELS names, and the default one.
-    Return None if no repository has an n-tuple network, or if numba is missing.
+    Return None if no repository has an n-tuple network that can be loaded, or if numba is missing.
     """
     repositories = (models, os.environ.get(_VARIABLE), DEFAULT_MODELS)
     for known in [Path(folder) / _SHIPPED for folder in repositories if folder]:

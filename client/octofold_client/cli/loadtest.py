@@ -243,7 +243,7 @@ COMMAND = Command(
     "loadtest",
     "measure throughput and latency of servers under load",
     "Sends calls to one or more servers, one load after the other, and prints rates and latencies. Each load "
-    "is measured until three windows agree. Ctrl-C ends the test and keeps the results so far.",
+    "is measured for --windows windows or until three agree. Ctrl-C ends the test and keeps all results.",
     Options,
     loadtest,
     examples=(

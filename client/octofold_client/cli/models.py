@@ -41,7 +41,7 @@ def _describe_version(version: ModelVersion) -> str:
     if card is not None and card.weights:
         parts.append(f"{card.weights:,} weights")
     if card is not None and card.decision_rule is not None:
-        views = f" of {card.symmetries}" if card.symmetries else ""
+        views = f" of {counted(card.symmetries, 'view')}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
     parts.append(version.reason)  # a ready version also has a reason if its files are missing or damaged
     return ", ".join(part for part in parts if part)
@@ -51,7 +51,7 @@ def _describe_strength(strength: Strength) -> str:
     interval = ""
     if strength.average_interval is not None:
         low, high = strength.average_interval
-        interval = f" ({low:,.0f} to {high:,.0f})"
+        interval = f" (95% interval {low:,.0f} to {high:,.0f})"
     how = f" in {strength.precision}" if strength.precision else ""
     played = f"{counted(strength.games, 'game')}{how}, seed {strength.seed}"
     return f"average score {strength.average:,.0f}{interval}, best {strength.best:,}; {played}"

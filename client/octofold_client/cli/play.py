@@ -37,7 +37,7 @@ def play(options: Options) -> None:
 
     Raises:
         EvaluationError: the model repository or the folder is not usable.
-        ServerDied: the server ended.
+        ServerDied: the server ended, or was not ready in time.
         OctofoldError: a call failed.
     """
     games = replace(games_of(options), values=shipped_judge(options.models))

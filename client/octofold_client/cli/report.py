@@ -55,7 +55,7 @@ def report(options: Options) -> None:
     With several folders, only write their common HTML report.
 
     Raises:
-        EvaluationError: a folder is not a result folder, or an extra is missing.
+        EvaluationError: a folder is not a result folder or has no finished games, or an extra is missing.
         ReplayError: a replay file is damaged.
     """
     _check(options)

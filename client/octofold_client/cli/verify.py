@@ -138,7 +138,7 @@ def _check_log(found: _Checked) -> str:
         found.records += len(moves)
         found.moves += len(moves)
     total = counted(found.moves, "move")
-    return f"{total}: all are legal; cells in the last field: {readings}"
+    return f"{total}: all are legal; the last field can be the cell of: {readings}"
 
 
 def _check_replays(found: _Checked) -> str:
@@ -158,7 +158,7 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a function like `map` that works ahead of its caller. It uses a process for each core."""
+    """Yield a function like `map` that works ahead with a process per core; for one core, yield `map`."""
     if cores == 1:
         yield map
         return

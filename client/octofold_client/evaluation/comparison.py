@@ -41,8 +41,8 @@ class Comparison:
     """95% confidence interval of the plain difference, second minus first. None if games are missing, if
     the scores differ in fewer than `MIN_GAMES` games, and if the results determined the number of games."""
     bets: Bets | None
-    """The bets of the sequential test. None if games are missing or too few, if no score of the first player
-    counts, and for more than two players if the number of games was fixed in advance."""
+    """The bets of the sequential test. None if games are missing or too few, if all counted scores of the
+    first player are 0, and for more than two players if the number of games was fixed in advance."""
     bets_interval: Interval | None
     """95% confidence interval of the capped difference, second minus first, valid at any look; None without
     `bets`."""
@@ -61,8 +61,7 @@ class Comparison:
     `interval`."""
     without_luck: tuple[float, Interval] | None = None
     """The difference of the luck-adjusted averages, second minus first, and its interval. None without luck
-    adjustment, for fewer than `MIN_GAMES_TO_ADJUST` games, for more than two players, or without `interval`.
-    """
+    adjustment, for fewer than `MIN_GAMES_TO_ADJUST` games, more than two players, or without `interval`."""
 
     @classmethod
     def of(
@@ -131,7 +130,7 @@ class Comparison:
 
     @property
     def deciding_difference(self) -> tuple[float, Interval | None]:
-        """The capped difference if `stopped`, else the plain one, and its interval; second minus first."""
+        """The capped difference if `stopped` and with `bets`, else the plain one; with its interval."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval
@@ -162,7 +161,7 @@ class Comparison:
 
     @property
     def above_cap(self) -> dict[str, tuple[float, Interval]]:
-        """Share of games above the cap and its 95% interval, by player's name; empty without a cap."""
+        """Share of games above the cap and its 95% interval, by player; empty without a cap or `bets`."""
         if self.bets is None or self.bets.above_cap is None:
             return {}
         games = len(self.bets.first)
@@ -213,7 +212,7 @@ class Comparison:
         ours, theirs = float(np.mean(self.first_scores)), float(np.mean(self.second_scores))
         averages = f"On average, {self.first.name} scores {ours:,.0f} and {self.second.name} {theirs:,.0f}"
         if self.stopped or self.question is not None or self.corrected_for > 1:
-            percent = f", {theirs / ours - 1:+.1%}" if ours else ""
+            percent = f" ({theirs / ours - 1:+.1%})" if ours else ""
             return f"{averages}{percent}; {self._games_in_words}."
         if self.interval is None:
             least = f"An interval requires at least {MIN_GAMES} games in which the two scores differ."
@@ -234,7 +233,7 @@ class Comparison:
             return ""
         better, worse, difference, limits = self._turned(*self.without_luck)
         amount, low, high = _rounded(difference, limits)
-        return f"Without the luck of the tiles, {better} scores {amount} more than {worse} ({low} to {high})."
+        return f"Without luck, {better} scores {amount} more than {worse} (95% interval {low} to {high})."
 
     @property
     def _capped_in_words(self) -> str:
@@ -244,13 +243,13 @@ class Comparison:
                 return ""
             least = FIRST_GAMES * self.capped
             if len(self.first_scores) > least:
-                return f"The sequential test gives no result, because no score of {self.first.name} counts."
+                return f"The sequential test has no result: all scores of {self.first.name} count as 0."
             return f"The sequential test requires more than {counted(least, 'game')}."
         games = f"{counted(len(self.bets.first), 'game')} each"
         conditions = []
         if self.above_cap:
             ours, theirs = (
-                f"{share:.1%} ({percents(interval)})" for share, interval in self.above_cap.values()
+                f"{share:.1%} (95% interval {percents(limits)})" for share, limits in self.above_cap.values()
             )
             conditions.append(
                 f"scores counted up to {self.bets.cap:,} ({ours} of the games of {self.first.name} and "
@@ -259,7 +258,7 @@ class Comparison:
             games += f" after the first {FIRST_GAMES}, which set this cap"
         if self.bets.worth is not None:
             times = worth_in_words(self.bets.worth)
-            worth = f" (worth {times} the games)" if times else ""
+            worth = f" (worth {times} as many games)" if times else ""
             conditions.append(f"the luck of the tiles removed{worth}")
         scope = "Valid at any look" + (f", with {' and '.join(conditions)}" if conditions else "")
         if self.finding is None:

@@ -59,14 +59,14 @@ def write_files(contest: Contest, folder: Path) -> None:
 
 
 def _headings(contest: Contest) -> tuple[str, ...]:
-    """Return the names of a player's figures, with those without luck if any player has them."""
+    """Return the headings of a player's figures, including the luck-adjusted ones if there are any."""
     adjusted = any(standing.adjusted is not None for standing in contest.standings)
-    without = ("without luck", "its interval") if adjusted else ()
+    without = ("without luck", "its 95% interval") if adjusted else ()
     return ("average score", "95% interval", *without, "median", "best")
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """Return a player's figures for the `number` names of `_headings`; empty texts if games are missing."""
+    """Return a player's figures for `number` headings of `_headings`; empty texts if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()
@@ -129,7 +129,7 @@ def _significance(contest: Contest) -> str:
     )
     unclear = [pair for pair in pairs if not pair.clear]
     if not unclear:
-        return f"All {len(pairs)} differences are significant. {valid}"
+        return f"Every difference is significant. {valid}"
     names = listed(f"{pair.first.name} and {pair.second.name}" for pair in unclear)
     if len(unclear) > _MOST_NAMED:
         names = f"the players of {len(unclear)} of {len(pairs)} pairs, whose intervals contain 0"
@@ -146,7 +146,7 @@ def _cap_note(pairs: Sequence[Comparison]) -> str:
         return ""
     assert pairs[0].bets is not None
     told = listed(
-        f"{share:.1%} ({percents(interval)}) of the games of {name}"
+        f"{share:.1%} (95% interval {percents(interval)}) of the games of {name}"
         for name, (share, interval) in shares.items()
     )
     return (

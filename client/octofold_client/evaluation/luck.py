@@ -207,7 +207,7 @@ def check_unit(judge: Judge) -> None:
     """
     if judge.unit != POINTS:
         raise UsageError(
-            f"--luck requires a judge whose values are in points; {judge.name} has values in {judge.unit}"
+            f"--luck requires a judge whose values are in points; the unit of {judge.name} is {judge.unit}"
         )
 
 
@@ -223,9 +223,9 @@ def luck_in(folder: ResultFolder, judge: Judge, progress: Callable[[int], None] 
             of the games that are done is saved.
 
     Raises:
-        UsageError: the values of the judge are not points, or not finite.
+        UsageError: the values of the judge are not in points, or not finite.
         EvaluationError: the folder is not a result folder.
-        ReplayError: the replay file is damaged.
+        OctofoldError: a call of the judge failed, or the replay file is damaged.
     """
     check_unit(judge)
     file, start = folder.path / FILE, _start_value(judge)
@@ -273,7 +273,7 @@ class ScoreCurve(NamedTuple):
     """The expected final score of a game from its start to its end, and the causes of its changes."""
 
     expected: NDArray[np.float64]
-    """`[M + 1]`: element `i` is the score after `i` moves and new tiles, plus the value of the board."""
+    """`[M + 1]`: the score after each move plus the value of its board; first, the mean over first boards."""
     tiles: NDArray[np.float64]
     """`[M + 1]`: sum of the luck of all tiles so far."""
     moves: NDArray[np.float64]
@@ -347,7 +347,7 @@ def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each of N positions the mean of its values `[N, 2, 16]` over all possible new tiles: `[N]`.
 
     Raises:
-        UsageError: a value is not finite.
+        UsageError: a mean is not finite.
     """
     means: NDArray[np.float64] = np.nanmean((values * _CHANCES).sum(axis=1), axis=1)
     if not np.isfinite(means).all():

@@ -72,14 +72,13 @@ def merge(
         values: the value function that adjusts the average for luck; None for no adjustment.
 
     Raises:
-        OtherEvaluation: the folders contain games that were played under different conditions.
-        EvaluationError: a folder is not the result of a finished evaluation, games are missing or in two
-            folders, or `to` is not empty.
+        OtherEvaluation: the folders contain slices of different evaluations, or perhaps of different players.
+        EvaluationError: a folder has no finished slice, a game is missing or doubled, or `to` is not empty.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read or written.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise EvaluationError(f"{to} is not empty; choose another folder for the merged games")
+        raise EvaluationError(f"{to} is not an empty folder; choose another one for the merged games")
     parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.slice.number)
     _check_same_evaluation(parts)
     orders, games = [], list[GameSummary]()

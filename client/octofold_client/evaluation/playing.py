@@ -90,7 +90,7 @@ class PlayedBatch:
     running: int
     """Number of games that are running, in all groups."""
     best_tile: int
-    """The largest tile on the boards of the batch."""
+    """The largest tile of the group's running games after the moves; 0 if none of its games is running."""
     running_games: Callable[[], RunningGames]
     """Returns lengths and scores of the unfinished games; may be called until the next batch."""
     queue_us: int
@@ -167,7 +167,7 @@ def play(
             long, or for `retry_timeout_seconds` if that is longer.
 
     Raises:
-        BrokenAnswer: a move is illegal.
+        BrokenAnswer: a move is illegal, or an answer does not match its boards.
         EvaluationError: a server answers with another player than the selected one.
         OctofoldError: the last server failed, or the queues of all servers have been full for too long.
     """

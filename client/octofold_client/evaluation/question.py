@@ -28,14 +28,14 @@ class Finding:
 class Question:
     """A question: is the second player better than the first by `margin`, at most `margin` worse, or equal?
 
-    Equal means that the averages differ by at most `margin`. The bets give a confidence interval of the ratio
-    of the averages, second over first. The answer is yes if this interval lies within `ratios`, and no if it
-    lies entirely outside (Westlake, "Use of confidence intervals in analysis of comparative bioavailability
-    trials", 1972).
+    Equal means that the smaller average is at most `margin` below the larger one. The bets give a confidence
+    interval of the ratio of the averages, second over first. The answer is yes if this interval lies within
+    `ratios`, and no if it lies entirely outside (Westlake, "Use of confidence intervals in analysis of
+    comparative bioavailability trials", 1972).
     """
 
     margin: Fraction
-    """The margin as a share of the first player's average, below 1; 0 only for `BETTER`."""
+    """Share of the first average, or of the larger one for `EQUAL`; below 1, and 0 only for `BETTER`."""
     kind: str = NO_WORSE
     """`NO_WORSE`, `EQUAL` or `BETTER`."""
 

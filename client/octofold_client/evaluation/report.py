@@ -126,7 +126,7 @@ def warnings_of(summary: Summary) -> list[str]:
         named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
         games, they = ("game", "it") if count == 1 else ("games", "they")
         warnings.append(
-            f"{count} {games} ended because {they} exceeded the model's largest tile: {games} {named}."
+            f"{count} {games} ended because {they} exceeded the player's largest tile: {games} {named}."
         )
     return warnings
 

@@ -83,7 +83,7 @@ class Evaluation:
         """Read the evaluation in a folder. For `on_game` and `games`, see `ResultFolder.read`.
 
         Raises:
-            EvaluationError: the folder contains no finished games, or its result is damaged.
+            EvaluationError: the folder contains no evaluation or no finished games, or a file is damaged.
             ReplayError: the replay file is damaged.
         """
         earlier = earlier_run(folder)
@@ -105,7 +105,7 @@ class Evaluation:
         Args:
             folder: the result folder with the games.
             values: the value function that measures luck; None for no adjustment.
-            progress: see `luck_in`.
+            progress: see `luck_in`, which also lists the errors.
         """
         if values is None or self.completeness.missing or len(self.games) < MIN_GAMES_TO_ADJUST:
             return self

@@ -1,7 +1,7 @@
 """The folder of an evaluation: conditions, replays of all games, result and report.
 
 Each game is written when it finishes, so no finished game is lost when a run ends early. Unfinished games are
-kept in a second replay file. All other files are written under a temporary name and then renamed.
+kept in a second replay file. All other files except `runs.jsonl` are replaced as a whole.
 """
 
 import json
@@ -56,8 +56,7 @@ class Conditions:
     slice: Slice | None = None
     """The slice to which all games of the folder belong; None if the folder may have games of any index."""
     games: int | None = field(default=None, compare=False)
-    """Number of planned games in all slices together: games 0 to `games` - 1 of the seed. None in older
-    folders."""
+    """Number of games planned in all slices together, from game 0 of the seed on; None if unknown."""
 
     @classmethod
     def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
@@ -114,7 +113,7 @@ class ResultFolder:
         """Return the folder of an evaluation that has begun, and its conditions.
 
         Raises:
-            EvaluationError: the folder does not exist or does not contain an evaluation.
+            EvaluationError: the folder does not exist, contains no evaluation, or its conditions are damaged.
         """
         folder = cls(existing(path))
         conditions = folder.conditions()
@@ -154,9 +153,9 @@ class ResultFolder:
         Raises:
             FolderInUse: another program has opened the folder.
             OtherEvaluation: the folder contains games of other conditions, or perhaps of another player.
-            EvaluationError: the folder cannot be written, contains files but no evaluation, or contains
-                replays without conditions.
-            ReplayError: a replay file is damaged, or contains a game twice or a game of another seed.
+            EvaluationError: the folder cannot be written, contains files but no evaluation, or its file
+                of conditions is missing or damaged.
+            ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
         """
         check_writable(self.path)
         if not self._conditions.exists() and not self.replays.exists() and any(self.path.iterdir()):
@@ -354,7 +353,7 @@ def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
             raise ReplayError(f"{_game_in_file(replays, episode)} occurs twice", episode.game)
         seen.add(episode.game)
         if seed is not None and episode.seed != seed:
-            raise ReplayError(f"{_game_in_file(replays, episode)} has another seed than {seed}", episode.game)
+            raise ReplayError(f"{_game_in_file(replays, episode)} in a folder of seed {seed}", episode.game)
         yield episode
 
 

@@ -129,7 +129,7 @@ class Record:
 
 
 def growth(gains: ArrayLike, worst: ArrayLike, stakes: ArrayLike) -> NDArray[np.float64]:
-    """Return the growth of each gambler's log-wealth in every ten of `[N]` games: `[J + 1, N / 10]`.
+    """Return the growth of each gambler's log-wealth in every ten of N games: `[J + 1, ceil(N / 10)]`.
 
     Args:
         gains: `[N]` gain of the bet in each game, in points; none is below -`worst`.
@@ -208,7 +208,7 @@ class Bets:
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
-            The bets; None if no game is left to bet on, or if no score of the first player counts.
+            The bets; None if no game is left to bet on, or if all counted scores of the first player are 0.
         """
         scores = np.array([first, second], np.float64)
         most = np.array([[greatest_score(exponent)] for exponent in exponents], np.float64)
@@ -282,8 +282,8 @@ class Bets:
             more: whether to bet on a larger ratio.
 
         Returns:
-            `[N / 10]`: log-wealth after every ten games and after all games. At log(1 / rate) or more, the
-            opposite claim is rejected with error rate `rate`.
+            `[ceil(N / 10)]`: log-wealth after every ten games and after all games. At log(1 / rate) or more,
+            the opposite claim is rejected with error rate `rate`.
         """
         # Dividing by the square root of the ratio makes the stakes equal if the players are swapped.
         stakes = stakes / sqrt(ratio)
@@ -334,7 +334,7 @@ class Bets:
 def _part_edges(begun: int, end: int) -> list[int]:
     """Return the indices of the games at which parts with own luck coefficients begin, and `end`.
 
-    Each part has as many games as all earlier parts together. The first may have more, the last fewer.
+    Each part has as many games as come before it. The first may have more, the last fewer.
     """
     edges = [begun]
     while edges[-1] < end:
@@ -381,7 +381,7 @@ def fewest_games(margin: float, share: float = 1 / CAP) -> int:
         share: the average score as a share of the largest score that counts.
 
     Returns:
-        The number of games on which bets are made. More are needed if scores vary.
+        The number of games on which bets are made, up to 1% too large. More are needed if scores vary.
     """
     # The learning gambler stakes the maximum, because no game varies.
     rates = np.log1p(np.append(FRACTIONS, MOST_STAKED) * share * margin / (1 - margin))

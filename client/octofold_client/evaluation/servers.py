@@ -44,7 +44,7 @@ class Servers:
     player that a server has to load.
 
     Args:
-        targets: targets as in `rpc.targets`, at least one. Each address in them is a server.
+        targets: targets as in `rpc.targets`, at least one. Each address in them gets its own client.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
         retry_timeout_seconds: timeout for retries if no server answers.
@@ -68,7 +68,7 @@ class Servers:
         """Connect to all servers and ask them for their models.
 
         Raises:
-            OctofoldError: no server answers.
+            OctofoldError: no server answers, or a server refuses the call.
         """
         with ExitStack() as stack:
             clients = [
@@ -137,13 +137,13 @@ class Servers:
         """Return the model with this name and version on all servers; empty values select the defaults.
 
         Raises:
-            UnknownModel: a server does not have the version, or the version is not ready.
-            Unavailable: a server fails to load the player.
+            UnknownModel: a server does not have the version, or the version is not ready or cannot be loaded.
+            Unavailable: a server does not load the player in time.
             EvaluationError: two servers have different model files.
         """
 
         def report_loading(player: str) -> None:
-            print(f"the server loads {player} ...", file=sys.stderr)  # this may take a minute
+            print(f"the server is loading {player} ...", file=sys.stderr)  # this may take a minute
 
         self._answering = [
             (client, tuple(load_player(client, models, name, version, report_loading)))
@@ -160,7 +160,7 @@ class Servers:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Return sources of the moves of `served`, one for each server behind the targets."""
+        """Return sources of the moves of `served`, one for each server that `servers_of` counts."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering

@@ -58,7 +58,7 @@ def read_side(path: Path) -> Side:
     """Read the finished games of a result folder, even if games are missing.
 
     Raises:
-        EvaluationError: the folder does not exist, is not a result folder or contains no finished game.
+        EvaluationError: the folder is missing, is not an intact result folder, or has no finished game.
         ReplayError: its replay file is damaged.
     """
     folder, conditions = ResultFolder.of_evaluation(path)
@@ -89,7 +89,8 @@ def with_common_games(sides: Sequence[Side]) -> list[Side]:
     finished = [side for side in sides if side.finished]
     games = sorted(set[int].intersection(*(set(side.scores) for side in finished))) if finished else []
     if finished and not games:
-        raise EvaluationError(f"{' and '.join(side.name for side in finished)} have no games in common")
+        names = " and ".join(side.name for side in finished)
+        raise EvaluationError(f"{names} have no games in common: use the same --games and --slice for all")
 
     def reduced(side: Side) -> Side:
         luck = side.luck and side.luck.of(games)

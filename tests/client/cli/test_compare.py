@@ -120,7 +120,8 @@ def test_equal_players_a_missing_cap_and_too_few_players_are_reported(
 
 
 def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
-    assert wrong("one", "one:1", "--target", two_models, folder=tmp_path) == "both sides are one version 1"
+    told = wrong("one", "one:1", "--target", two_models, folder=tmp_path)
+    assert told == "both sides are the same player, one version 1"
     assert "has no model two" in failure("compare", "one", "two", "--target", two_models, folder=tmp_path)
 
 

@@ -59,7 +59,7 @@ def test_models_show_the_strength_of_their_cards(publish_model: Any, tmp_path: P
     with served(tmp_path / "models") as server:
         shown = octofold("models", "--target", server.target, folder=tmp_path).stdout
         found = printed("models", "--target", server.target, folder=tmp_path)
-    line = "average score 67,855 (65,007 to 70,704), best 320,796; 1,000 games in int8, seed 1"
+    line = "average score 67,855 (95% interval 65,007 to 70,704), best 320,796; 1,000 games in int8, seed 1"
     assert [shown.count(line), shown.count("average score")] == [1, 1]
     cards = {model["name"]: model["versions"][0]["card"] for model in found["models"]}
     assert cards["new"]["strength"] is None

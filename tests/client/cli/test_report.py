@@ -48,7 +48,7 @@ def test_luck_is_removed_with_the_named_values(folder: Path) -> None:
     assert report(folder, "--luck", "none").returncode == 0
     assert result_of(folder) == result | {"without_luck": None}
     assert failure("report", folder, "--luck", "expectimax", code=2) == (
-        "--luck requires a judge whose values are in points; expectimax has values in heuristic points"
+        "--luck requires a judge whose values are in points; the unit of expectimax is heuristic points"
     )
 
 
@@ -120,7 +120,7 @@ def test_an_unreadable_result_is_named_and_not_changed(folder: Path, result: str
     ("change", "said"),
     [
         ({}, "game 0 of seed 7 occurs twice"),
-        ({"game": 40, "seed": 8}, "game 40 of seed 8 has another seed than 7"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 in a folder of seed 7"),
         ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
     ],
 )

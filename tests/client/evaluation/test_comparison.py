@@ -76,8 +76,8 @@ def test_the_report_and_the_json_have_the_cap_and_the_share_of_games_above_it() 
     assert (bets["games"], bets["cap"], bets["above_cap"]) == (290, 4_000, pytest.approx((2 / 290, 3 / 290)))
     assert bets["above_cap_intervals"] == [list(share_interval(games, 290)) for games in (2, 3)]
     assert (
-        " Valid at any look, with scores counted up to 4,000 (0.7% (0.2 to 2.5%) of the games of A and "
-        "1.0% (0.4 to 3.0%) of the games of B score more): B scores 101.0% of the average of A ("
+        " at any look, with scores counted up to 4,000 (0.7% (95% interval 0.2 to 2.5%) of the games of A "
+        "and 1.0% (95% interval 0.4 to 3.0%) of the games of B score more): B scores 101.0% of the average "
     ) in pair.sentence
     assert "; 290 games each after the first 10, which set this cap). Points above " in pair.sentence
     plain = Contest.of([side("A", scores), side("B", scores)], question=TWENTY, capped=False).pairs[0]

@@ -91,7 +91,8 @@ def test_a_league_that_is_valid_at_any_look_has_one_cap_and_also_plain_differenc
         assert pair.bets.above_cap is not None
         low, high = share_interval(round(290 * pair.bets.above_cap[0]), 290)
         interval = f"{100 * low:.1f} to {100 * high:.1f}%"
-        assert f"{pair.bets.above_cap[0]:.1%} ({interval}) of the games of {pair.first.name}" in report
+        share = f"{pair.bets.above_cap[0]:.1%} (95% interval {interval})"
+        assert f"{share} of the games of {pair.first.name}" in report
     assert "scores up to" not in markdown(Contest.of(three))
 
 

@@ -159,7 +159,7 @@ def test_a_folder_that_is_not_a_finished_result_is_refused_by_name(
 
 def test_a_folder_that_is_not_empty_keeps_its_files(slices: list[Path], single: Path, tmp_path: Path) -> None:
     before = content_of(slices[0])
-    refused(slices, f"{slices[0]} is not empty; choose another folder", slices[0])
+    refused(slices, f"{slices[0]} is not an empty folder; choose another one", slices[0])
     assert content_of(slices[0]) == before
     (tmp_path / "made").mkdir()
     merge(slices, tmp_path / "made")

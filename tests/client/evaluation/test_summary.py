@@ -59,5 +59,5 @@ def test_the_report_says_how_many_games_removing_luck_saves_if_any(worth: float,
 def test_outgrown_games_are_counted_and_named() -> None:
     summary = Summary.of(GAMES)
     assert summary.outgrown_games == (3,)
-    assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(shown(GAMES))
+    assert "1 game ended because it exceeded the player's largest tile: game 3." in markdown(shown(GAMES))
     assert "exceeded" not in markdown(shown(GAMES[:3]))
