@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
-        _log.warning("%s is not a variable of octofold-serve", variable)
+        _log.warning("%s is not a variable of octofold-serve and is ignored", variable)
     if config.stop_with_input:
         threading.Thread(target=_end_with_input, name="input", daemon=True).start()
     return run(config) if config.processes == 1 else _run_together(config)

@@ -201,7 +201,7 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
-        _log.info("cannot capture the model as a CUDA graph: %s", error)
+        _log.info("running the model without a CUDA graph, because recording one failed: %s", error)
         return new_session(model, layout, tensors)
 
 

@@ -49,7 +49,8 @@ def new_server(
             if kind == "native":
                 raise
             _log.warning(
-                "--transport native does not work here, using direct: %s: %s", type(error).__name__, error
+                "the native transport does not work here, so --transport auto uses direct: %s: %s",
+                *(type(error).__name__, error),
             )
     # Imported late, because the import fails if grpcio lacks the private names that `direct` uses.
     from octofold_server.grpc_transport.direct import DirectServer

@@ -255,13 +255,13 @@ class ThreadedMethods:
         threads: number of calls that run at the same time.
         waiting: maximum number of calls that wait for a thread; further calls are refused.
         refusals: counts the refused calls.
-        label: prefix of the thread names.
+        label: kind of the methods, for the thread names and the message of a refusal.
     """
 
     def __init__(self, threads: int, waiting: int, refusals: Refusals, label: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=label)
-        self._most = threads + waiting
-        self._room = threading.Semaphore(self._most)
+        self._room = threading.Semaphore(threads + waiting)
+        self._full = f"{threads + waiting} {label} calls are in progress, the maximum"
         self._refusals = refusals
 
     def run(self, method: TakeOne, name: str) -> TakeOne:
@@ -282,7 +282,7 @@ class ThreadedMethods:
             if self._room.acquire(blocking=False):
                 self._pool.submit(run, call, message)
                 return
-            error = QueueFull(f"{self._most} calls of this kind are in progress, the maximum", RETRY_SECONDS)
+            error = QueueFull(self._full, RETRY_SECONDS)
             self._refusals.add(code_name(error))
             fail(call, error, name.rpartition("/")[2])
 

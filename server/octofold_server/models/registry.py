@@ -103,9 +103,7 @@ class Models:
         """
         by_name = versions_by_name(self._config.models)
         if self.default and by_name and self.default not in by_name:  # fail now, not after minutes of loading
-            raise ModelError(
-                f"the model repository has no default model {self.default!r}; it has {', '.join(by_name)}"
-            )
+            raise ModelError(f"--default-model must be one of {', '.join(by_name)}, got {self.default!r}")
         for name, policy in self._config.versions.by_model.items():
             if not any(policy.allows(folder.version) for folder in by_name.get(name, ())):
                 _log.warning(

@@ -59,7 +59,7 @@ def test_auto_chooses_native_on_loopback_and_direct_if_the_library_cannot_serve(
 ) -> None:
     write_version()
     server = start_server(program=("-c", OTHER_LIBRARY.format(change=change)))
-    assert "--transport native does not work here, using direct: " in server.log
+    assert "the native transport does not work here, so --transport auto uses direct: " in server.log
     assert reason in server.log
     assert server.terminate() == 0
     assert "using direct" not in start_server().log

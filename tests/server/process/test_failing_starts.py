@@ -81,7 +81,7 @@ def test_broken_models_are_listed_with_the_reason_and_do_not_affect_the_others(
         (
             lambda write: write(model=b"not a graph"),
             ("--default-model", "nobody"),
-            "the model repository has no default model 'nobody'; it has tiny",
+            "--default-model must be one of tiny, got 'nobody'",
         ),
         (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
         (lambda write: write(), ("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host"),
