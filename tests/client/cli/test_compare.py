@@ -70,7 +70,7 @@ def test_wrong_folders_and_mixed_pairs_are_refused_by_name(
     assert wrong("cnn5", games) == (
         f"cannot compare the result folder {games} with cnn5: give only result folders or only players"
     )
-    assert wrong(games, worse_games, "--until-decided").startswith("--until-decided cannot be combined")
+    assert wrong(games, worse_games, "--until-decided").startswith("--until-decided plays games")
     assert wrong("a", "b", "--until-decided", "--games", "4").startswith(
         "--games cannot be combined with --until-decided"
     )

@@ -113,7 +113,7 @@ def test_text_never_becomes_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one", "two"], "several folders need --html"),
+        (["one", "two"], "several folders require --html"),
         (["one", "--html", "--out", "gone/x.html"], "--out: there is no gone"),
         (["one"] * 9 + ["--html"], "a report shows at most 8 folders, got 9"),
         (["one", "./one", "--html"], "each folder must be given once, got one twice"),
