@@ -78,7 +78,7 @@ class ExportPlan:
     spread: Spread | None = None
     """The measured spread of the network's scores; None for the usual spread of policies or of points."""
     alternatives: Alternatives | None = None
-    """The scores of the other settings in the games that chose the views; None if games chose none."""
+    """The scores of the other settings in games; None without games or if they were too slow to compare."""
 
     def graph(self, evaluator: GraphEvaluator) -> onnx.ModelProto:
         """Return the folded graph of `evaluator`, which is the network in one precision."""

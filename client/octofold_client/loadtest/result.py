@@ -175,7 +175,7 @@ class LoadTest(Struct, kw_only=True):
     processes: int
     timeout_seconds: float
     ramp_seconds: float
-    """Length of the ramp before the first window of each step; not measured."""
+    """Length of the ramp before the first window of each step. Calls that end during it are not measured."""
     window_seconds: float
     most_windows: int
     finished: bool = False

@@ -12,10 +12,9 @@ from octofold_client.loadtest.server_counters import ServerCounters
 from octofold_client.terminal.display import Display, Status
 
 PRECISION = 1.05
-"""The search ends when the lowest rate that failed is at most this multiple of the highest rate that kept the
-limit."""
+"""The search ends when the lowest failed rate is at most this multiple of the highest that met the limit."""
 FARTHEST = 1024
-"""Divisor of the first rate. The search gives up if the quotient does not meet the limit."""
+"""The search gives up if even its starting rate divided by this number is too high for the limit."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class RayCluster:
     """Plays games in tasks of a Ray cluster. Use it inside `cluster.connected`."""
 
     targets: Sequence[str]
-    """Addresses of the servers; each server gets one task. A local player does not use them."""
+    """Addresses of the servers; each serves one task at a time. A local player does not use them."""
     credentials: Callable[[], Credentials]
     """Function that reads the credentials for the servers. Each machine reads its own files."""
 

@@ -138,7 +138,7 @@ class ReadyServers:
             self._failed[number] = has_failed or (was_failed and state is not _READY)
         if has_failed and not was_failed:
             _log.warning(
-                "%s is not ready or not reachable; calls go to other servers", self._addresses[number]
+                "%s is not ready or cannot be reached; calls avoid it if possible", self._addresses[number]
             )
         elif was_failed and state is _READY:
             _log.warning("%s is ready again", self._addresses[number])

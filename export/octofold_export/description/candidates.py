@@ -104,8 +104,8 @@ def find_candidates(hints: Hints, network: Network) -> Candidates:
     outputs, again = network.run(inputs), network.run(inputs)
     if any(not np.array_equal(outputs[name], again[name], equal_nan=True) for name in outputs):
         raise ExportError(
-            "the network answers the same boards differently each time; remove random operators, such "
-            "as a dropout that is always on, and state that it keeps between calls"
+            "the network answers the same boards differently each time; remove random operators (such "
+            "as a dropout that is always on) and any state that the network keeps between calls"
         )
     rows = batched_outputs(outputs, len(EXAMPLE_BOARDS))
     if _depends_on_the_batch(network, inputs, rows):

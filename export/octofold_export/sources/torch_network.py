@@ -277,7 +277,8 @@ def _module_to_onnx(
             )
     except Exception as error:  # the exporter raises errors of unrelated classes
         cause = error.__cause__ or error
-        reason = f"torch.onnx cannot export the network with a free batch size: {first_line(cause)}"
+        size = " with a free batch size" if dynamic_shapes else ""
+        reason = f"torch.onnx cannot export the network{size}: {first_line(cause)}"
         raise ExportError(f"{name}: {_BRANCHES if _branches_on_values(cause) else reason}") from error
     assert exported is not None
     return exported.model_proto

@@ -34,7 +34,7 @@ LEGAL = Tensor("legal", np.dtype(np.bool_), (4,))
 """The legal moves `[N, 4]`: True if a move is legal."""
 
 OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
-"""Outputs of every graph, in this order."""
+"""Outputs of every full graph, in this order; a graph for moves alone has only `move`."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 """An optional output `[N, V, 4]` after `OUTPUTS`: for each view of the board, the network's probabilities of

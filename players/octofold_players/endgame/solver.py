@@ -34,7 +34,8 @@ _CERTAIN = 0x3FFE
 move, and of two nearly certain paths the shorter one has the larger chance. Tables without this rounding are
 weaker (training/EXPERIMENTS.md)."""
 _UPPERS_PER_UNIT = 8
-"""Number of upper numbers in a thread's unit of work. Their positions fill whole bytes of the result."""
+"""How many values of the upper number (defined in `layers`) a unit of work has; a multiple of 8, so that no
+two threads write to the same byte."""
 _UNKNOWN = np.float32(-1)
 _SHARE_OF_FINDING = 0.4
 """Share of the time of `solve` in which it finds the reachable positions."""

@@ -99,7 +99,7 @@ class Tally:
 def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -> Tally:
     """Return the tally with the games that were added to a replay file since the tally was made.
 
-    A file that is not a replay file counts as empty. The page reports the error when a user opens the result.
+    Header and checksums are not checked. The page reports a damaged file when a user opens the result.
 
     Args:
         descriptor: the descriptor of the file.
@@ -141,9 +141,9 @@ class Results:
     def list(self) -> list[dict[str, Any]]:
         """Return the newest results, each as a JSON object.
 
-        A result has a name, its conditions, the seconds since a game was added, the number of games, and the
-        average and the standard deviation of the games' scores. If a planned game is missing, the average and
-        the deviation are None, and `unfinished` gives the reason.
+        A result has its name, its conditions, the seconds since the last game was added, and the numbers of
+        finished and planned games. While none is finished or games are missing (`unfinished` has the reason),
+        the figures are None. `deviation` needs two games, and `without_luck` a result file that has it.
         """
         if self._folder is None:
             return []

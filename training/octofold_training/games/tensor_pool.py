@@ -34,7 +34,7 @@ class TensorPool:
         self._moves = 0
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
-        """Let the teacher play each of its games for up to `moves` moves. Then begin the student's games."""
+        """Desynchronize the teacher's games with `moves` moves. Then begin the student's games."""
         for _ in desynchronize(self._teachers, teacher, moves):
             self._take_snapshot()
         if moves:
@@ -77,10 +77,10 @@ class TensorPool:
 
 
 def desynchronize(games: Environment, teacher: TensorTeacher, moves: int) -> Iterator[None]:
-    """Let the teacher make up to `moves` moves in each game, and yield after each move.
+    """Let the teacher make exactly `moves` moves in each game, and yield after each move.
 
-    Games with the same number of moves would reach their large merges at the same time. So each game
-    finally returns to the board that it had after a random number of moves.
+    Games with the same number of moves would reach their large merges at the same time. So each game is then
+    set back to its board after a random number of these moves, below `moves`.
     """
     if not moves:
         return

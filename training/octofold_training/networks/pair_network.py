@@ -106,7 +106,7 @@ class PairArchitecture(PlanesArchitecture, frozen=True, kw_only=True, tag="pairs
     patterns: Annotated[
         list[Pattern], msgspec.Meta(min_length=1, description="patterns of four cells: 'lines', 'squares'")
     ]
-    features: Annotated[Size, msgspec.Meta(description="number of features of each place of a pattern")]
+    features: Annotated[Size, msgspec.Meta(description="number of features computed for each line or square")]
     dense: DenseSizes
 
     def __post_init__(self) -> None:
