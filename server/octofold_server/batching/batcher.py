@@ -225,13 +225,13 @@ class Batcher:
                     self._sooner.notify()
             self._lone_calls = self._lone_calls + 1 if is_lone else 0
             seconds = self._ready_boards * self._pace.seconds_per_board
-            runs_here = self._lends and self._lone_calls > LONE_CALLS and seconds <= LONE_SECONDS
+            runs_here = self._lends and self._lone_calls > LONE_CALLS and 0 < seconds <= LONE_SECONDS
             if runs_here:
                 late: list[Call] = []
                 batch = self._form_batch(late)
                 self._is_lent = True
                 self._running += 1
-            else:
+            if not runs_here or self._ready_boards:
                 for level in levels:
                     self._wake(level)
         if runs_here:
@@ -334,6 +334,7 @@ class Batcher:
             _notify(late)
         for thread in self._threads:
             thread.join()
+        self._backends = ()  # frees the graphs at once, even if something still refers to this batcher
         if self._when_closed is not None:
             self._when_closed()
 
@@ -372,9 +373,9 @@ class Batcher:
                 elif not (batch or late or self._closed):
                     (self._long_changed if longest else self._changed).wait()
                     continue
-            if late:
-                _notify(late)
-            if batch or (self._closed and not late):
+            is_last = not (batch or late)
+            _notify(late)
+            if batch or is_last:
                 return batch
 
     def _form_batch(self, late: list[Call]) -> list[_Slice]:

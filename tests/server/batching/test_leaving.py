@@ -6,12 +6,14 @@ import threading
 import time
 import weakref
 from concurrent.futures import CancelledError
+from typing import Any
 
 import numpy as np
 import pytest
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 from octofold_server.batching.call import Call
 from support.batches import (
+    Awaited,
     NewBatcher,
     assert_answers,
     boards_of,
@@ -146,3 +148,35 @@ def test_a_client_that_leaves_at_its_deadline_counts_as_late_and_before_it_as_ca
         batcher.cancel(call)
         with pytest.raises(kind):
             call.result()
+
+
+class Blocking(Awaited):
+    """A call whose end takes until a test sets its `gate`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.gate = threading.Event()
+
+    def record_end(self) -> None:
+        self._ended.set()
+        self.gate.wait()
+
+
+def test_a_call_is_answered_if_the_batcher_closes_while_a_lane_ends_a_late_call(
+    new_batcher: NewBatcher,
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    late = [Blocking(marked(1), time.monotonic() - 1) for _ in range(2)]
+    batcher.submit(late[0])
+    late[0]._ended.wait()  # the watch of deadlines is busy
+    batcher.submit(late[1])
+    backend.gate.set()
+    late[1]._ended.wait()  # the lane is busy
+    waiting = submit(batcher, marked(2))
+    batcher.begin_to_close()
+    for call in late:
+        call.gate.set()
+    assert becomes_true(lambda: waiting.done)
+    assert_answers(waiting.result().moves.moves, marked(2))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import threading
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_proto.errors import DeadlinePassed
+from octofold_proto.errors import DeadlinePassed, QueueFull
 from octofold_server.backends.backend import EVERYTHING, Moves, RequestedOutputs
 from octofold_server.batching import batcher as batcher_module
 from octofold_server.batching.batcher import LONE_CALLS, Batcher
 from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, submit
 from support.fakes import RecordingBackend
+from support.waiting import becomes_true
 
 HERE = threading.get_ident
 MANY = 50 * LONE_CALLS
@@ -112,6 +114,38 @@ def test_while_the_first_backend_is_lent_only_other_lanes_run_boards(lanes: int)
         first.gate.set()
         lender.join()
         batcher.close()
+
+
+def test_the_boards_that_a_lent_backend_leaves_run_on_another_lane_meanwhile() -> None:
+    backends = [ThreadBackend() for _ in range(2)]
+    batcher = Batcher(backends, max_batch_size=8, queue_capacity=100, lends=True)
+    call = Awaited(boards_of(16))
+    lender = threading.Thread(target=batcher.submit_all, args=([call],), kwargs={"alone": True})
+    try:
+        submit_until_here(batcher, *backends)
+        backends[0].gate.clear()
+        backends[1].batches.clear()
+        lender.start()
+        assert becomes_true(lambda: backends[1].rows == 8)
+        backends[0].gate.set()
+        assert_answers(call.result().moves.moves, call.boards)
+    finally:
+        backends[0].gate.set()
+        lender.join()
+        batcher.close()
+
+
+def test_a_refused_lone_call_does_not_borrow_the_backend(
+    new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = ThreadBackend()
+    batcher = new_batcher(backend, queue_capacity=10, lends=True)
+    submit_until_here(batcher, backend)
+    run_here = Mock(wraps=batcher._run_here)
+    monkeypatch.setattr(batcher, "_run_here", run_here)
+    ((_, error),) = batcher.submit_all([Awaited(boards_of(11))], alone=True)
+    assert isinstance(error, QueueFull)
+    run_here.assert_not_called()
 
 
 def test_closing_waits_for_the_boards_of_a_lone_caller() -> None:

@@ -3,7 +3,6 @@ changes."""
 
 from __future__ import annotations
 
-import gc
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +56,6 @@ def test_a_new_version_takes_over_and_the_old_one_is_freed(
         settled(models)
         with pytest.raises(UnknownModel, match=f"ready models: tiny/{version}$"):
             models.resolve("tiny", str(version - 1))
-    gc.collect()
     assert len(backends.alive) == 1
 
 
