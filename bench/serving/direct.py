@@ -47,6 +47,11 @@ def direct_measures(
     return measures
 
 
+def direct_one_caller(version: Path, boards: NDArray[np.uint8], seconds: float) -> float:
+    """Return calls per second of one caller with one board, in a single-threaded int8 session."""
+    return _direct(_session(version / GRAPH_FILES["int8"], 1), 1, boards, 1, seconds)
+
+
 def best_direct(found: Mapping[str, float], precision: str) -> float:
     """Return the best median of `direct_measures` with a precision, or 0 without this precision."""
     return max(

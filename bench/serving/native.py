@@ -7,8 +7,9 @@
 A load generator in Python takes so much of two cores that it hides the server's cost. A call has one board
 unless its load names 64. h2load sends the same message in all calls, and the vote of `flagship` takes less
 time for some boards, so 64 connections come from eight runs of h2load with different boards. mosec supports
-only HTTP/1.1, so it has no load with many calls on one connection. CPU time includes the server and its
-children. Octofold's statistics show whether every call was answered.
+only HTTP/1.1, so it has no load with many calls on one connection. "Direct" calls onnxruntime in a loop: with
+its best layout and batch size, and with one board at a time. CPU time includes the server and its children.
+Octofold's statistics show whether every call was answered.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
-from harness import interleave, newest_version, report
+from direct import best_direct, direct_measures, direct_one_caller
+from harness import interleave, medians, newest_version, report
 from peers import LARGEST_EXPONENT, START_SECONDS, mosec_server
 
 CASES = {
@@ -53,6 +55,7 @@ CASES = {
 PACKAGES = ("proto", "game", "players", "server", "client", "export")
 WARM_UP_SECONDS = 1
 MAX_GENERATORS = 8  # runs of h2load at once, each with a board of its own
+ONE_CALLER = "one caller"
 GRPC = ("-H", "content-type: application/grpc", "-H", "te: trailers")
 BOARDS = played_boards(LARGEST_EXPONENT)
 
@@ -73,6 +76,7 @@ class Measured(NamedTuple):
     calls_per_second: float
     cpu_us: float
     """CPU time of the server per call, in microseconds."""
+    mean_us: float
     p50_us: float
     p99_us: float
 
@@ -133,16 +137,25 @@ def main() -> None:
         found = interleave(
             {f"{case}, {name}": each for (case, name), each in measures.items()}, options.rounds
         )
-    _report(options.model, list(measures), found)
+    direct = medians(interleave(_direct(version), options.rounds))
+    _report(options, list(measures), found, direct)
 
 
-def _report(model: str, cases: Sequence[tuple[str, str]], found: dict[str, list[Measured]]) -> None:
+def _report(
+    options: argparse.Namespace,
+    cases: Sequence[tuple[str, str]],
+    found: dict[str, list[Measured]],
+    direct: dict[str, float],
+) -> None:
+    best = best_direct(direct, "int8")
+    lone_us = 1e6 / direct[ONE_CALLER]
     rows = []
     figures: dict[str, dict[str, float]] = {}
     for case, name in cases:
         runs = found[f"{case}, {name}"]
         now = Measured(*(statistics.median(values) for values in zip(*runs, strict=True)))
         figures[f"{case}, {name}"] = now._asdict()
+        boards = now.calls_per_second * CASES[case][2]
         first = figures[next(f"{case}, {other}" for this, other in cases if this == case)]["calls_per_second"]
         rows.append(
             (
@@ -150,12 +163,15 @@ def _report(model: str, cases: Sequence[tuple[str, str]], found: dict[str, list[
                 name,
                 f"{now.calls_per_second:,.0f}",
                 f"{now.calls_per_second / first:.2f}",
+                f"{boards / best:.2f}",
                 f"{now.cpu_us:.0f}",
+                f"{now.mean_us:,.0f}",
                 f"{now.p50_us:,.0f} / {now.p99_us:,.0f}",
             )
         )
-    columns = ["load", "server", "calls/s", "of first", "CPU, us", "p50 / p99, us"]
-    report(f"{model}, int8", columns, rows, figures=figures)
+    title = f"{options.model}, int8; direct {best:,.0f} boards/s, one board {lone_us:.0f} us"
+    columns = ["load", "server", "calls/s", "of first", "of direct", "CPU, us", "mean, us", "p50 / p99, us"]
+    report(title, columns, rows, figures=figures, direct_boards_per_second=best, direct_one_board_us=lone_us)
 
 
 def _measure(server: Server, load: tuple[int, int, int], seconds: int, folder: Path) -> Measured:
@@ -185,7 +201,7 @@ def _measure(server: Server, load: tuple[int, int, int], seconds: int, folder: P
     if server.is_grpc and server.answered() - answered < len(latencies):
         raise SystemExit(f"{server.url} has not answered every call")
     p50, p99 = np.percentile(latencies, (50, 99))
-    return Measured(calls_per_second, 1e6 * cpu / calls, float(p50), float(p99))
+    return Measured(calls_per_second, 1e6 * cpu / calls, float(latencies.mean()), float(p50), float(p99))
 
 
 def _calls_per_second(output: str) -> float:
@@ -212,6 +228,13 @@ def _wait_until_answered(url: str) -> None:
 def _cpu_seconds(pid: int) -> float:
     server = psutil.Process(pid)
     return sum(sum(each.cpu_times()[:2]) for each in (server, *server.children(recursive=True)))
+
+
+def _direct(version: Path) -> dict[str, Callable[[], float]]:
+    boards = np.frombuffer(BOARDS.tobytes(), np.uint8).reshape(-1, 16)
+    found = direct_measures(version, boards, 0.5)
+    measures = {name: measure for name, measure in found.items() if "int8" in name}
+    return {ONE_CALLER: partial(direct_one_caller, version, boards, 1.0), **measures}
 
 
 @contextmanager
