@@ -149,7 +149,7 @@ def test_a_run_draws_a_progress_bar_on_a_terminal_and_ctrl_c_keeps_the_run(tmp_p
     state = tmp_path / "state"
     screen = Screen("teacher", recipe, "--state", state, program=OCTOFOLD.with_name("octofold-train"))
     try:
-        screen.shows(r"━ \d+% [\d.]+ \w+ left\s+[\d.]+ min .*of 1,000.00M moves .*/s .*average [\d,]+")
+        screen.shows(r"━ \d+% [\d.]+ \w+ left\s+[\d.]+ min .*of 1,000.00M moves .*/s .*average score [\d,]+")
         screen.interrupt()
         screen.shows(r"stopping; saving the run in ")
         screen.shows(r"the same command continues")

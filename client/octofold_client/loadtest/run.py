@@ -51,7 +51,9 @@ class LoadTestRun:
         assert self.test.limit is not None
         alone = self._measure(Closed(1))
         if not alone.calls:
-            raise LoadTestError(f"{alone.name}: all calls failed; last error: {alone.last_error}")
+            failed = f"all calls failed; last error: {alone.last_error}"
+            reason = failed if alone.last_error else "no call ended within a window; lengthen --window"
+            raise LoadTestError(f"{alone.name}: {reason}")
         self.test.limit.highest_rate = highest_rate(
             alone.calls_per_second, lambda rate: bool(self._measure(Open(rate)).holds)
         )
