@@ -473,20 +473,20 @@ class Batcher:
         taken = time.monotonic()
         running = self._take_over(batch) if self._budgets is not None else None
         views = [each.boards for each in batch]
-        boards = views[0] if len(views) == 1 else np.concatenate(views)
         outputs = batch[0].call.outputs
         if len(batch) > 1:
             outputs = outputs.union(*[each.call.outputs for each in batch])
         started = time.monotonic()
         try:
+            boards = views[0] if len(views) == 1 else np.concatenate(views)
             if self._budgets is None:
                 moves = backend.run(boards, RequestedOutputs(outputs))
             else:
                 moves = self._search(
                     self._budgets, backend, boards, RequestedOutputs(outputs, running=running), batch
                 )
-        except Exception:  # any exception of a backend fails this batch and no other
-            error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
+        except Exception:  # a backend that fails, or no memory for the boards, fails only this batch
+            error = _backend_failed(f"the backend failed on a batch of {sum(map(len, views))} boards")
             with self._lock:
                 return list(filter(None, [self._fail(each, error) for each in batch]))
         ended = time.monotonic()

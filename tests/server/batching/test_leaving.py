@@ -7,6 +7,7 @@ import time
 import weakref
 from concurrent.futures import CancelledError
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -107,6 +108,22 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
         assert failure.value.error_id in caplog.text
     for mark, future in zip((2, 3), futures[2:], strict=True):
         assert_answers(future.result().moves.moves, marked(mark, 2))
+
+
+def test_boards_that_cannot_be_put_together_fail_only_their_batch(
+    new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    futures = [submit(batcher, marked(mark)) for mark in (1, 2)]
+    with monkeypatch.context() as without_memory:
+        without_memory.setattr(np, "concatenate", Mock(side_effect=MemoryError))
+        backend.gate.set()
+        for future in futures:
+            with pytest.raises(BackendFailed):
+                future.result()
+    assert_answers(submit(batcher, marked(3)).result().moves.moves, marked(3))
 
 
 def test_closing_answers_accepted_calls_and_refuses_new_ones(new_batcher: NewBatcher) -> None:
