@@ -9,7 +9,7 @@ The terms for one move of a game, as used everywhere:
     r    merge reward   the sum of the tiles that the slide merged; the score is the sum of the rewards
     s'   afterstate     the board after the slide and before the spawn; board and move determine it
 
-`__all__` lists the public modules. A module is imported on first use.
+`__all__` lists the public modules. Importing the package imports none of them.
 """
 
 __all__ = [

@@ -80,7 +80,7 @@ def _use_another_folder() -> bool:
         found = folder.lstat()
         # numba unpickles the files of this folder, so nobody else may write to it.
         if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
-            raise PermissionError(f"{folder} belongs to other users, or they can access it")
+            raise PermissionError(f"{folder} must be a folder of user {os.geteuid()} with mode 0700")
         tempfile.TemporaryFile(dir=folder).close()
         if not any(folder.iterdir()):
             _notice.is_given = True

@@ -105,7 +105,7 @@ class DeepeningSearch(ABC):
     ) -> int:
         """Search the given moves of boards `[N]` to depths `[N]`, in order, and fill their rows.
 
-        Only finished boards get new rows. Boards that were already searched to their depths are skipped.
+        Only finished boards get values and depths. Boards already searched to their depths are skipped.
 
         Returns:
             `search_limits.RUNNING` if all boards are finished, otherwise the reason why the search ended.

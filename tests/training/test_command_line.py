@@ -77,7 +77,7 @@ def test_logs_are_shuffled_without_torch_and_bad_lines_are_named(tmp_path: Path)
     words = ("octofold-papers", "moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
     shuffled = _without_extras(*words)
     assert shuffled.returncode == 0, shuffled.stderr
-    assert f"skipped: {tmp_path / 'log.txt'}:2: it has 4 parts, but a move has 20" in shuffled.stderr
+    assert f"skipped: {tmp_path / 'log.txt'}:2: it must have 20 parts, got 4" in shuffled.stderr
     assert shuffled.stdout.splitlines() == [
         f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines skipped: 1)",
         "moves by the meaning of their last field: new tile 0, last placed tile 0, either 1, neither 0",

@@ -68,10 +68,10 @@ COMMANDS = (
     Command(
         "endgame",
         "make endgame tables: the best moves for positions with large tiles fixed in a corner",
-        "Solve positions with five or six large tiles in a corner, which do not move. For every position, a "
-        "table contains the move with the best chance to make the next large tile. The players `perimeter` "
-        "and `ntuple` use these tables. The default tables take nine minutes of CPU time, 3.1 GB of memory "
-        "and 1.1 GB of disk. After Ctrl-C, the same command starts the unfinished table again.",
+        "Solve positions with five or six large tiles in a corner, which do not move. A table contains the "
+        "move with the best chance to make the next large tile, unless this chance is too small. The players "
+        "`perimeter` and `ntuple` use these tables. The default tables take nine minutes of CPU time, 3.1 GB "
+        "of memory and 1.1 GB of disk. After Ctrl-C, the same command starts the unfinished table again.",
         EndgameFlags,
         imported("octofold_training.endgames", "make_endgame_tables"),
     ),

@@ -35,7 +35,7 @@ def make_endgame_tables(flags: EndgameFlags) -> None:
     """Make the requested tables that the folder lacks, and print the number of positions of each table.
 
     Raises:
-        OSError: the folder cannot be created.
+        OSError: the folder or a table cannot be written.
         TableFileError: an existing table is damaged. No table is made.
         TrainingError: a table needs more memory than the machine has, or all tables need more disk space than
             is left. No table is made.

@@ -79,7 +79,7 @@ def read_recipe(file: Path, known_tables: Sequence[str]) -> Recipe:
     """Read a recipe. The names of its tables must be among `known_tables`.
 
     Raises:
-        RecipeError: the file cannot be read or has an unknown table.
+        RecipeError: the file cannot be read, is not valid TOML, or has a key outside of `known_tables`.
     """
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))

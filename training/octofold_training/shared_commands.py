@@ -105,7 +105,7 @@ def run_program(
         extras: the extra that each subcommand needs, by the subcommand's name; by default, `training`.
         arguments: the arguments of the command line; defaults to those of this process.
 
-    Raises `SystemExit` with code 0 after `--help`, and with code 2 after one line on stderr for wrong usage.
+    Raises `SystemExit`: with code 0 after `--help` or `--version`, with 2 after a line about wrong usage.
     """
 
     def fail(message: str, code: int = 1) -> int:

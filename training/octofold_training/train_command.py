@@ -88,7 +88,7 @@ def device_of(name: Literal["cpu", "cuda"] | None) -> torch.device:
 
 
 def train_network(run: TrainingRun[RunProgress], flags: NetworkFlags, curves: Curves) -> None:
-    """Train with a progress line. Print the progress of the run, its strength and the export command."""
+    """Train with a progress line. Then print progress, export command and, at the goal, the strength."""
     warn(run.warnings, flags)
     forecast, estimates = Forecast(flags.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
@@ -157,7 +157,7 @@ def _description(kind: Any) -> str:
 
 
 def _bounds(kind: Any, least: float, most: float) -> str:
-    """Describe the choices or the bounds of an option, in parentheses. A minimum of 0 is not mentioned."""
+    """Describe the choices or the bounds of an option in parentheses; empty for a minimum of 0 alone."""
     if get_origin(kind) is Literal:
         return f" (of {', '.join(get_args(kind))})"
     if kind not in (int, float):

@@ -18,7 +18,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def missing(path: Path) -> str:
-    """Return an error message that names a missing path, or its missing parent, with a suggestion."""
+    """Return an error message that names the first missing part of a path, with a suggestion."""
     while not path.parent.exists():
         path = path.parent
     return f"there is no {path}{similar(path)}"

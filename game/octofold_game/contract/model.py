@@ -317,7 +317,7 @@ def read_card(folder: Path) -> Card:
     """Read the card of the version in `folder`.
 
     Raises:
-        CardError: the card is missing, too large, or not the card of a model.
+        CardError: the card cannot be read, or `parse_card` rejects its text.
     """
     return parse_card(card_text(folder))
 

@@ -217,14 +217,12 @@ def read_result(content: bytes, kind: type[Result], schemas: tuple[int, ...]) ->
         schemas: the versions that the caller reads.
 
     Raises:
-        StructureError: the content does not have this structure, or has another version.
+        StructureError: the content is not JSON, does not have this structure, or has another version.
     """
     try:
         decoded: Any = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         raise StructureError("not JSON") from None
     if isinstance(decoded, dict) and decoded.get("schema") not in schemas:
-        raise StructureError(
-            f"schema must be one of {', '.join(map(str, schemas))}, got {decoded.get('schema')}"
-        )
+        raise StructureError(f"schema must be {' or '.join(map(str, schemas))}, got {decoded.get('schema')}")
     return structured(decoded, kind)

@@ -64,7 +64,7 @@ def structured(content: Any, kind: type[_T]) -> _T:
     """Convert content (dictionaries, lists and plain values, as parsers return it) to the structure `kind`.
 
     Raises:
-        StructureError: a type is wrong, a field is missing or unknown, or a value is out of bounds.
+        StructureError: a field is missing or not allowed, a type or a value is wrong, or text is not Unicode.
     """
     try:
         return msgspec.convert(content, kind)
@@ -116,8 +116,8 @@ def _in_words(part: _Part, reason: str) -> str:
         bound = f"{float(match[2]):g}"
         return f"{is_}; it {_BOUNDS[match[1]]} {bound}"
     if match := _LENGTH.fullmatch(reason):
-        allowed = f"; there {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
-        return f"{place} has {len(content)} entries{allowed}"
+        allowed = f"; it {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
+        return f"the length of {place} is {len(content)}{allowed}"
     if isinstance(content, dict) and (tags := _tags(kind)):  # the tag of the union is unknown
         name = next(iter(tags.values())).__struct_config__.tag_field or ""
         tag = _Part(content[name], Literal[*tags], f"{place}.{name}".lstrip("."))

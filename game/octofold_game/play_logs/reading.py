@@ -29,7 +29,7 @@ class BadLine:
     reason: str
 
     def __str__(self) -> str:
-        """Format the line, such as `moves.txt:17: it has 19 parts, but a move has 20`."""
+        """Format the line, such as `moves.txt:17: it must have 20 parts, got 19`."""
         return f"{self.file}:{self.line}: {self.reason}"
 
 
@@ -64,7 +64,7 @@ def read_log(
 def line_blocks(path: Path) -> Iterator[bytes]:
     """Yield blocks of about `BLOCK_BYTES` of decompressed lines; every block ends in a newline.
 
-    If a line is much longer than `LONGEST_LINE`, its end is dropped.
+    Parts of a line that is much longer than `LONGEST_LINE` may be dropped.
 
     Raises:
         LogError: the compressed data is damaged or incomplete.

@@ -97,7 +97,7 @@ def fault_of(line: bytes) -> str:
     if tokens and tokens[_MARK] != "r":
         return f"it begins with {tokens[_MARK][:20]!r}, not with 'r'"
     if len(tokens) != _TOKENS:
-        return f"it has {len(tokens)} parts, but a move has {_TOKENS}"
+        return f"it must have {_TOKENS} parts, got {len(tokens)}"
     if tokens[_COLON] != ":":
         return f"a colon must follow the 16 exponents, got {tokens[_COLON][:20]!r}"
     named = {number: f"exponent {number}" for number in range(1, 17)}

@@ -18,7 +18,7 @@ BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, Recursio
 
 
 class TableFileError(OctofoldError, ValueError):
-    """An error about a missing, damaged or too large file of a network or an endgame table."""
+    """An error about a file of a network or an endgame table that is missing or cannot be used."""
 
 
 _LARGEST_HEADER = 1 << 16

@@ -58,7 +58,7 @@ class Formation:
     """Difference between the exponents of the smallest anchor and of the tile to make, on boards whose
     smallest anchor limits the free cells."""
     min_chance: float
-    """Minimum chance of reaching a goal. For positions with a smaller chance, the table has no move."""
+    """Minimum chance of reaching a goal. The table has no move for a smaller chance or a chance of 0."""
 
     @property
     def kept(self) -> tuple[int, ...]:

@@ -45,9 +45,9 @@ class Solved(NamedTuple):
     """The moves of a solved endgame. `formation.index` numbers the positions."""
 
     kept: NDArray[np.uint64]
-    """One bit for each position, 64 in a word, lowest bit first: whether its chance reaches `min_chance`."""
+    """One bit for each position, 64 in a word, lowest bit first: whether `moves` has its best move."""
     moves: NDArray[np.uint8]
-    """Two bits for each position, lowest bits of a byte first: the best move of a position in `kept`."""
+    """Two bits for each position, lowest bits of a byte first: the best move of each position in `kept`."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:
@@ -59,7 +59,7 @@ def solve(formation: Formation, largest: int, report: Callable[[float], None] = 
         report: called after every layer with the finished share of the work.
 
     Raises:
-        MemoryError: there is too little memory; raised before the computation begins.
+        MemoryError: there is too little memory, which is usually found before the computation begins.
     """
     of_shape = shape(formation, largest)
     layers = layers_of(of_shape)

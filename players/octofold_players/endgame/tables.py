@@ -1,7 +1,7 @@
 """Endgame tables on disk.
 
 A folder holds one table for each formation. The name of a table, such as `five-128`, contains its next tile.
-A table leaves out positions whose chance is below the formation's minimum:
+A table leaves out positions whose chance is 0 or below the formation's minimum:
 
     table.json        format, name of the formation, exponent of the next tile, number of positions
     kept.npy          [W] uint64     bit n of word w: whether the table has a move for position 64 * w + n
@@ -56,7 +56,7 @@ _Key = TypeVar("_Key")
 def save_table(folder: Path, formation: Formation, largest: int, solved: Solved) -> int:
     """Write the table of a solved formation into `folder`, the folder of all tables.
 
-    `largest` is the exponent of the table's next tile. An interrupted call leaves no table behind.
+    `largest` is the exponent of the table's next tile. An interrupted call leaves no incomplete table.
 
     Returns:
         The number of positions for which the table has a move.
@@ -74,7 +74,7 @@ def save_table(folder: Path, formation: Formation, largest: int, solved: Solved)
 def save_listed(folder: Path, table: EndgameTable, listed: NDArray[np.uint64]) -> Path:
     """Write a new table with only some positions of a table, and return its folder, which is in `folder`.
 
-    An interrupted call leaves no table behind.
+    An interrupted call leaves no incomplete table.
 
     Args:
         folder: the folder of all new tables.
@@ -127,7 +127,7 @@ def known_positions(folder: Path, formation: Formation, largest: int) -> int | N
     """Return the number of positions for which a formation's table has a move; None if there is no table.
 
     Raises:
-        TableFileError: the file is damaged or describes another table. The error names the file.
+        TableFileError: a file is missing or damaged, or describes another table. The error names the file.
     """
     table = table_folder(folder, formation, largest)
     if not table.exists():
@@ -149,7 +149,7 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
     If the folder has several tables of a formation, only the one with the largest next tile is loaded.
 
     Raises:
-        TableFileError: there are no tables, or one is damaged. The error names the file.
+        TableFileError: there are no tables, or a file is missing or damaged. The error names the file.
     """
     paths = table_files(folder)
     return read_tables({name: mapped(path) for name, path in paths.items()}, paths)

@@ -38,7 +38,7 @@ class NTuplePlayer(DeepeningPlayer):
     path: Path
     """The folder of the network, such as `runs/teacher`, or a weight file of TDL2048."""
     depth: int = 1
-    """Number of moves to look ahead. Other programs call a depth of 1 "1-ply" and a depth of 2 "3-ply"."""
+    """Number of moves to look ahead, 1 to 6. Other programs call depth 1 "1-ply" and depth 2 "3-ply"."""
     tables: Path | None = None
     """A folder of endgame tables, which `octofold-train endgame` makes. None: no tables."""
 

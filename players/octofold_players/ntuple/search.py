@@ -4,7 +4,7 @@
 
 At depth 1, the network values the afterstates of the board. At depth 2, the search looks at each move, every
 spawn after it and the best move after that; other programs call this 3-ply. The search has no cut-offs and no
-transposition table, so every value is exact. A negative value of the network counts as 0, since points cannot
+transposition table, so every value is exact. A board after a spawn is worth at least 0, since points cannot
 be lost.
 """
 

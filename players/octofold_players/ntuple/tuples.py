@@ -7,7 +7,7 @@ LONGEST_TUPLE = 7
 
 
 def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
-    """Raise `ValueError` unless all tuples have ascending cells and one length, at most `LONGEST_TUPLE`."""
+    """Raise `ValueError` unless there are tuples, all with ascending cells and one length, 1 to 7."""
     if not tuples:
         raise ValueError("tuples must contain at least one tuple")
     for cells in tuples:

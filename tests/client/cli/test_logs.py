@@ -84,5 +84,5 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     first, second, verdict = done.stderr.splitlines()
     assert first == f"octofold: {bad}:1: right does not change the board"
-    assert second == f"octofold: {bad}:2: it has 4 parts, but a move has 20"
+    assert second == f"octofold: {bad}:2: it must have 20 parts, got 4"
     assert verdict == (f"octofold: 2 of 3 lines in {bad} are wrong; there is no {tmp_path / 'missing.txt'}")

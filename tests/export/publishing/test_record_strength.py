@@ -97,7 +97,7 @@ def test_programs_that_change_a_card_at_the_same_time_lose_no_change(models: Pat
     ("change", "message"),
     [
         ({"sha256": "0" * 64}, "not by"),
-        ({"schema": 1}, "schema must be one of 2, 3, 4, got 1"),
+        ({"schema": 1}, "schema must be 2 or 3 or 4, got 1"),
         ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),
         ({"missing_games": 3}, "the evaluation lacks 3 games; repeat its command"),
         ({"slice": {"number": 1, "of": 4, "games": 16}}, "only slice 1/4 of the games"),

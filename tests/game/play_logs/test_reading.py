@@ -61,7 +61,7 @@ def test_bad_lines_are_reported_with_file_line_and_reason(
     moves, bad = read(path)
     assert len(moves) == len(lines) - 2
     assert [str(line) for line in bad] == [
-        f"{path}:8: it has 3 parts, but a move has 20",
+        f"{path}:8: it must have 20 parts, got 3",
         f"{path}:{len(lines) - 1}: a colon must follow the 16 exponents, got ','",
     ]
     checked, bad = read(path, check_rules=True)

@@ -14,7 +14,7 @@ from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.architectures import Architecture
 
 _LARGEST_SHARE = 0.05
-"""Maximum share of a run's time that estimates take."""
+"""Maximum share of a long run's time that estimates take."""
 _SECONDS_BETWEEN = 60.0
 """Seconds of training before the first estimate, and minimum seconds between two estimates."""
 _SEED = 2048
@@ -27,7 +27,7 @@ class StrengthEstimate:
     games: int
     average: float
     error: float
-    """Half the width of the 95% interval, by the normal approximation."""
+    """Half the width of the 95% interval, by the normal approximation; infinite for one game."""
 
     def __str__(self) -> str:
         return f"average score {self.average:,.0f} ± {self.error:,.0f} (95% interval, {self.games} games)"
@@ -42,7 +42,7 @@ class EstimatedRun(Protocol):
 
 
 class StrengthEstimates:
-    """Periodic estimates of a run's strength. They take at most 5% of the run's time."""
+    """Periodic estimates of a run's strength. They take at most 5% of the time of a long run."""
 
     def __init__(self, games: int = 20) -> None:
         self._games = games

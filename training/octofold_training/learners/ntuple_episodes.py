@@ -64,7 +64,7 @@ class Buffers(NamedTuple):
 def learn(entries, layout, options, moves, stop, buffers):
     """Play games, restart each game from its middle, and learn from all episodes.
 
-    Returns when `moves` moves are made or `stop` is set. `Learning` describes the `options`.
+    Returns after a game, once `moves` moves are made or `stop` is set. `Learning` describes the `options`.
     """
     counts, random = buffers.counts, buffers.random
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)

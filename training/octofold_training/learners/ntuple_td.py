@@ -181,8 +181,8 @@ class NTupleLearner:
 
         Raises:
             TrainingError: the tuples or stages of `options` do not begin with those of the run, the seed
-                differs, or the counts of the run are damaged.
-            TableFileError: the network of the run is damaged.
+                differs, or the counts of the run cannot be read.
+            TableFileError: the network of the run cannot be read.
         """
         saved = NTupleNetwork.load(folder)
         for name, had, has in (
@@ -250,9 +250,8 @@ class NTupleLearner:
                 entries = entries.take(read, axis)
             grown[stage] = entries.reshape(-1, 3)
             grown[stage, :, 1:] *= _INHERITED
-        self._set_tables(
-            tuples, stages, grown.reshape(-1, 3)
-        )  # assigned last, so that an interruption changes nothing
+        # Assigned last, so that an interruption changes nothing.
+        self._set_tables(tuples, stages, grown.reshape(-1, 3))
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs. After an interrupted save, the previous save is readable.
@@ -346,7 +345,8 @@ def train(
     called about every ten seconds. After Ctrl-C, the run is saved and the exception is raised again.
 
     Raises:
-        TrainingError: `folder` is in use or contains another run, or the values are no longer finite numbers.
+        TrainingError: `folder` is in use, not writable or of another run, or values are no longer finite.
+        TableFileError: the network of the run or of the option `start` cannot be read.
     """
     with exclusive_folder(folder):
         resumed = (folder / "learner.json").exists()

@@ -36,7 +36,7 @@ DenseSizes = Annotated[
 
 
 class ArchitectureError(TrainingError):
-    """An error about a description that matches no architecture that this version knows."""
+    """An error about an architecture that is unknown to this version, or unsuitable for a learner."""
 
 
 class NetworkArchitecture(
@@ -76,7 +76,7 @@ class PlanesArchitecture(NetworkArchitecture, frozen=True, kw_only=True):
         if self.head == "policy" and self.value_scale is not None:
             raise ValueError('value_scale must be absent unless head = "value"')
         if self.value_scale is not None and not math.isfinite(self.value_scale):
-            raise ValueError(f"value_scale must be a positive number of points, got {self.value_scale}")
+            raise ValueError(f"value_scale must be a finite number of points, got {self.value_scale}")
 
     @property
     def outputs(self) -> int:

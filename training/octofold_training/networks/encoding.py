@@ -22,7 +22,7 @@ class OneHot:
 
 
 def fastest_type(device: torch.device | None = None) -> torch.dtype:
-    """Return bfloat16 or float32, whichever a device multiplies faster. The first call for a CPU measures."""
+    """Return bfloat16 for a GPU; for a CPU, the faster of bfloat16 and float32, measured once."""
     return torch.bfloat16 if device is not None and device.type != "cpu" else _fastest_of_cpu()
 
 

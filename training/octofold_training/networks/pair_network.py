@@ -3,9 +3,9 @@
 A feature belongs to a line (row or column) or a 2x2 square. Each of the six pairs of its cells selects a
 table entry by its two exponents, and the feature is the ReLU of the sum of these entries. A convolution over
 one-hot cells has a separate term for each cell. An entry for a pair also captures how two cells belong
-together: that they merge, or that they are in order. Only the dense layers multiply. They come after the
-lookup and see the whole board. The idea comes from n-tuple networks (Szubert and Jaskowski, CIG 2014), which
-add up the entries of all features.
+together: that they merge, or that they are in order. Only the dense layers need multiplications. They come
+after the lookup and see the whole board. The idea comes from n-tuple networks (Szubert and Jaskowski, CIG
+2014), which add up the entries of all features.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ class Curves:
 def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -> None:
     """Draw a PNG with a panel for each field of `curves`, against the number of positions learned from.
 
-    `history` contains the reports of a run in order. Every report has `positions` and the fields of `curves`;
-    a missing value is None. A panel is 750 x 570 pixels. Averages of neighboring reports are drawn behind the
-    smooth curve, so that a long run stays readable. The last value of the smooth curve is written beside it.
+    `history` contains the reports of a run in order; without reports, no file is written. Every report has
+    `positions` and the fields of `curves`; a missing value is None. A panel is 750 x 570 pixels. Averages of
+    neighboring reports are drawn behind the smooth curve, with the curve's last value beside it.
     """
     if not history:
         return

@@ -81,8 +81,8 @@ def stages_so_far(
         seconds: the seconds of the whole run.
 
     Returns:
-        The earlier stages and the current one. If neither method nor options have changed since the last
-        stage, the current stage takes its place and includes it.
+        The earlier stages and, if it has positions, the current one. If neither method nor options have
+        changed since the last stage, the current stage takes its place and includes it.
     """
     earlier = list(before)
     if earlier and _continues(earlier[-1], {**origin, "options": dict(options)}):
@@ -134,7 +134,7 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
     """Set a new run to the state that `save_state` wrote. Return the stages and the identity.
 
     Raises:
-        TrainingError: the state belongs to another run, has another format or is damaged.
+        TrainingError: the state cannot be read, is damaged, or belongs to another run or version.
     """
     file = folder / STATE
     try:
@@ -186,8 +186,8 @@ def train(
     the last save unchanged.
 
     Raises:
-        TrainingError: another process is training in `folder`, `checkpoint` contains the network of another
-            run, the state belongs to another run, or learning failed.
+        TrainingError: another process is training in `folder`, a folder is not writable, `checkpoint` or the
+            state belongs to another run or cannot be read, or learning failed.
     """
     with exclusive_folder(folder):
         is_new = not (folder / STATE).exists()
