@@ -361,7 +361,7 @@ def card_of(content: Any) -> Card:
     except StructureError as error:
         raise CardError(f"{CARD_FILE}: {error}") from error
     needed, other = ("player", "precisions") if found == PLAYER_CARD_FORMAT else ("precisions", "player")
-    if needed not in content:
+    if content.get(needed) is None:
         raise CardError(f"{CARD_FILE}: {needed} is missing")
     if getattr(card, other):
         raise CardError(f"{CARD_FILE}: a card of format {found} cannot have {other}")

@@ -53,6 +53,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         tile after move `k` uses the same random bits as in a game that begins with two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
+        The last two raise `DependencyNotInstalled` at the first board if Pillow is not installed.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 -- gymnasium's own type

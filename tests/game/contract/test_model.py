@@ -86,6 +86,7 @@ def test_fields_for_serving_are_required(field: str) -> None:
     [
         ({"format": 3, "precisions": "of another kind"}, "format must be 1 or 2, got 3"),
         ({"format": 2}, "player is missing"),
+        ({"format": 2, "player": None}, "player is missing"),
         ({"format": 2, "player": {"kind": "expectimax"}}, "a card of format 2 cannot have precisions"),
         ({"format": 2, "player": {"kind": "os:system"}}, "player.kind is 'os:system', not a kind of player"),
         ({"player": {"kind": "expectimax"}}, "a card of format 1 cannot have player"),

@@ -34,7 +34,7 @@ class TensorPool:
         self._moves = 0
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
-        """Desynchronize the teacher's games with `moves` moves. Then begin the student's games."""
+        """If `moves` is not 0, desynchronize the teacher's games by it, and restart the student's games."""
         for _ in desynchronize(self._teachers, teacher, moves):
             self._take_snapshot()
         if moves:

@@ -254,10 +254,10 @@ class NTupleLearner:
         self._set_tables(tuples, stages, grown.reshape(-1, 3))
 
     def save(self, folder: Path) -> None:
-        """Write everything that `resume` needs. After an interrupted save, the previous save is readable.
+        """Write everything that `resume` needs.
 
-        The new files replace the old ones after all new files are complete. Only a kill at this last moment
-        leaves files of two saves.
+        The new files replace the old ones after all new files are complete. So an interrupted save leaves the
+        previous one, or files of both if it is interrupted during the replacement.
         """
         folder.mkdir(parents=True, exist_ok=True)
         state = {

@@ -1,4 +1,4 @@
-"""A network of 2x2 convolutions on 4x4 boards, computed as nine matrix products without the padding.
+"""A network of 2x2 convolutions on 4x4 boards, computed on a CPU as nine matrix products without padding.
 
 Activations are position-major, `[4, 4, N, C]`. The neighbors below are one contiguous block, and the
 neighbors to the right are one block per row. So no patch is copied, and nothing is multiplied by the zeros of
