@@ -11,7 +11,7 @@ from octofold_game.errors import OctofoldError
 
 
 class InvalidRequest(OctofoldError, ValueError):
-    """The request is malformed, and none of it ran. For a malformed board, the message names the cell."""
+    """The request is malformed; none of it ran. If an exponent is too large, the message names the cell."""
 
 
 class UnknownModel(OctofoldError, LookupError):
@@ -43,7 +43,7 @@ class NotAllowed(OctofoldError, PermissionError):
 
 
 class ModelError(OctofoldError):
-    """A model version cannot be served. The server keeps serving the other versions."""
+    """A model version cannot be served. A running server keeps serving the other versions."""
 
 
 class BackendFailed(OctofoldError):

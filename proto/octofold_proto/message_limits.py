@@ -65,7 +65,7 @@ def parse(kind: type[AnyMessage], message: bytes) -> AnyMessage:
     """Parse the bytes of a message of class `kind` after checking them against the limits.
 
     Raises:
-        InvalidRequest: there are too many fields, or a field is too long or a group; the error names it.
+        InvalidRequest: a message over `SHORT_BYTES` has too many fields, too long a field, or a group.
         DecodeError: the bytes are not a message of this class.
     """
     if len(message) > SHORT_BYTES:

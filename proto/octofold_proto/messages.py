@@ -20,7 +20,7 @@ DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIR
 """The `Direction` of each move: items 0 to 3 for moves 0 to 3, the last item for -1 (the game is over)."""
 
 LONGEST_SEARCH_US = 60_000_000
-"""Maximum of the field `search_time_us`, in microseconds. During a search, other callers wait."""
+"""Maximum of the field `search_time_us`, in microseconds. Other searches may wait for a search this long."""
 
 
 class PackedField(NamedTuple):

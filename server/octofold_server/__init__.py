@@ -1,4 +1,4 @@
-"""The service: a model repository behind gRPC, with dynamic batching.
+"""The service: a model repository behind gRPC and HTTP, with dynamic batching.
 
 `grpc_transport` and `http_transport` carry calls, `protocols` decode them, `admission` checks them,
 `batching` forms batches, and `backends` run them. `telemetry` reports what happens to calls. `models` loads

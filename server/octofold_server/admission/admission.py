@@ -144,7 +144,7 @@ class Admission:
         budget: the budget for the bytes of all messages in progress, from all protocols.
         refusal: the reason why calls are refused; empty while calls are admitted.
         is_alive: a function that returns whether the transport works; set by the owner of the transport.
-        wants_clients: whether new clients are welcome; True between `open` and `leave`.
+        wants_clients: whether new clients are welcome; True from `open` until `leave` or `refuse`.
     """
 
     def __init__(
@@ -398,7 +398,7 @@ class Admission:
         )
 
     def queue(self, calls: Sequence[AcceptedCall], *, alone: bool = False) -> None:
-        """Queue calls that arrived together; a call that finds no room ends with an error.
+        """Queue calls that arrived together; a call that the batcher refuses ends with an error.
 
         Args:
             calls: the calls.
@@ -532,7 +532,7 @@ class Admission:
             self._calls += 1
 
     def give_slots(self, slots: int) -> None:
-        """Release slots that `take_slot` has taken."""
+        """Release slots that `take_slot` or `accept_joined` has taken."""
         with self._lock:
             self._calls -= slots
             if self.refusal and not self._calls:  # `drain` may wait for the last one

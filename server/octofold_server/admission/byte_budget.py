@@ -18,8 +18,8 @@ class ByteBudget:
 
     While a client has messages in progress, it may hold at most as many bytes as are free (the dynamic
     threshold of A. K. Choudhury and E. L. Hahne, 1998). One client with many messages thus gets half of the
-    budget, two clients get a third each, and a new client always finds room. The first message of a client
-    may take all free bytes: otherwise the largest messages would never fit.
+    budget, two clients get a third each, and a new client finds room. Only the first message of a client may
+    take all free bytes: otherwise the largest messages would never fit.
 
     Args:
         limit: maximum number of bytes.

@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 
 def search_seconds(search_time_us: int) -> float:
-    """Convert microseconds of search per board to seconds; 0 to infinity, so the player's options decide.
+    """Convert microseconds of search per board to seconds. 0 becomes infinity: the player's options decide.
 
     Raises:
         InvalidRequest: the time is negative or longer than `LONGEST_SEARCH_US`.

@@ -117,7 +117,7 @@ class OnnxBackend:
         self.run = self._batches.run
 
     def warm_up(self) -> None:
-        """Run a batch of every size, so that no caller waits for a first run, and check the answers.
+        """Run batches of the warm-up's sizes, so that no caller waits for a first run, and check the answers.
 
         Raises:
             GraphError: a run failed, or its answers are wrong.
@@ -128,7 +128,7 @@ class OnnxBackend:
                 alone = self.run(boards, MOVES)
                 moves = self.run(boards)
             except Exception as error:
-                raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
+                raise GraphError(f"a batch of size {len(boards)} failed: {first_line(error)}") from error
             _check_moves(boards, alone.moves)
             _check_answers(boards, moves)
         if isinstance(self._batches, HostBatches) and self.in_stages:

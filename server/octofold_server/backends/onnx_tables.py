@@ -80,7 +80,7 @@ class _Packed(NamedTuple):
 def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
     """Replace the compact tables of a graph by inputs; return this graph, and the tables for the inputs.
 
-    A graph without compact tables is returned unchanged, with empty `Tables`.
+    A graph without valid compact tables is returned unchanged, with empty `Tables`.
 
     Args:
         model: the graph.

@@ -44,7 +44,7 @@ class ViewsSession:
 
     Raises:
         NoViews: the graph has no tensor from which the probabilities can be computed.
-        GraphError: onnxruntime cannot run the graph.
+        GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
 
     def __init__(self, model: bytes, layout: Layout, tensors: Tensors, temperature: float) -> None:

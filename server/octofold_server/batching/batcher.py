@@ -91,15 +91,14 @@ class Batcher:
 
     A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
-    To wake a lane takes time. Therefore a short batch of a lone caller runs on the thread that submits it,
+    Waking a lane takes time. Therefore a short batch of a lone caller runs on the thread that submits it,
     with the backend of the first lane.
 
-    A joined call has one board from each of several callers. A caller ends when a batch has answered its
-    board, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the callers that
-    end together.
+    A joined call has one board from each of several callers. A caller ends when a batch with its board
+    has run or failed, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the
+    callers that end together.
 
-    `Call.have_ended` runs on a lane, on the thread that watches the deadlines, or on a thread in `submit_all`
-    or `cancel`.
+    `Call.have_ended` runs on a lane, on the deadline thread, or in a call of `submit_all` or `cancel`.
 
     Args:
         backends: one backend for each lane; the additional lanes of long searches use the first one.
@@ -276,7 +275,7 @@ class Batcher:
         )
 
     def cancel(self, call: Call, callers: Iterable[object] = ()) -> None:
-        """Cancel a call and remove its waiting boards; do nothing if the call has finished.
+        """Cancel a call, or callers of a joined call. Do nothing for those that have ended.
 
         Just before the deadline, the call ends with DeadlinePassed instead; see `is_nearly_late`.
 
@@ -339,7 +338,7 @@ class Batcher:
             self._when_closed()
 
     def _run_lane(self, lane: int, longest: float) -> None:
-        """Run batches until the batcher is closed and its calls have ended.
+        """Run batches until the batcher is closed and no board waits for this lane.
 
         On a lane of long searches, `longest` is the maximum seconds per board; 0 on other lanes.
         """
@@ -355,7 +354,7 @@ class Batcher:
                 self._sooner.notify()
 
     def _take_batch(self, lane: int, longest: float) -> list[_Slice]:
-        """Wait for boards, and return a batch of them; empty if the batcher is closed and no board waits."""
+        """Wait for boards, and return a batch of them; empty if none waits and the batcher is closed."""
         while True:
             late: list[Call] = []
             with self._lock:
@@ -486,7 +485,7 @@ class Batcher:
                     self._budgets, backend, boards, RequestedOutputs(outputs, running=running), batch
                 )
         except Exception:  # a backend that fails, or no memory for the boards, fails only this batch
-            error = _backend_failed(f"the backend failed on a batch of {sum(map(len, views))} boards")
+            error = _backend_failed(f"the backend failed on a batch of size {sum(map(len, views))}")
             with self._lock:
                 return list(filter(None, [self._fail(each, error) for each in batch]))
         ended = time.monotonic()

@@ -103,8 +103,8 @@ class Call:
     def have_ended(calls: Sequence[Any]) -> None:
         """React to the end of calls of this class that ended together; do nothing by default.
 
-        Every call is passed exactly once, on the thread that ended it. The batcher does not hold its lock. An
-        override must return soon, and raise nothing.
+        The batcher passes each call that it has queued exactly once, on the thread that ended the call,
+        without holding its lock. An override must return soon, and raise nothing.
         """
 
     @property

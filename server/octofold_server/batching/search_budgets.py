@@ -22,8 +22,8 @@ BATCH_SECONDS = 0.05
 for calls that wait. A call that asks for at least this time per board is a long search."""
 
 LONG_LANES = (0.5, 5.0, math.inf, math.inf)
-"""Maximum seconds per board, for each lane of long searches. Thus a search does not wait for a much
-longer one. The operating system shares the cores between the lanes."""
+"""Maximum seconds per board, for each lane of long searches. Thus a search of at most 5 s per
+board does not wait for a much longer one. The operating system shares the cores between the lanes."""
 
 LONG_NICENESS = 10
 """Niceness added to the threads of lanes of long searches, so that short searches and networks go first."""
@@ -58,7 +58,7 @@ class SearchBudgets:
         self.cores = cores
         self._running: set[Running] = set()
         self._last = 0
-        """Maximum boards searched in a batch, since one last took over `BATCH_SECONDS`."""
+        """Maximum boards searched in a batch, since a batch last took longer than `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:

@@ -190,8 +190,8 @@ class Config:
     )
     admin_tokens: File | None = option(
         None,
-        "file of bearer tokens whose callers may load and unload models; if only --tokens is set, no caller "
-        "may do this",
+        "file of bearer tokens that also permit loading and unloading models; if only --tokens is set, no "
+        "caller may do this",
     )
     admin: bool = option(True, "allow clients to load and unload models")
     reflection: bool = option(True, "serve gRPC reflection, which describes the API to tools such as grpcurl")
@@ -237,7 +237,7 @@ class Config:
     still open then end with UNAVAILABLE."""
 
     def unsupported_by_native(self) -> str:
-        """Return the flag of an option that is set but that the native transport lacks; "" for none."""
+        """Return the flag of a set option that the native transport does not support; "" for none."""
         needed = (self.tls_certificate, "tls_certificate"), (self.max_connection_age, "max_connection_age")
         return next((flag_of(name) for value, name in needed if value), "")
 

@@ -1,7 +1,7 @@
 """Reads the configuration from the command line, the environment and a TOML file.
 
 A flag takes precedence over its environment variable, then over the file of --config, then over the default.
-An unknown flag or key, or a misspelled variable, is an error; its message suggests a known name.
+An unknown flag or key, or a misspelled variable, is an error; its message suggests a similar name, if any.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Streams of messages about boards over gRPC.
 
 Each message is handled like a call, and replies may come in another order than the messages. The reply to a
-message that fails is its error, and the stream continues. A stream has no thread of its own: messages arrive
-on gRPC's thread, and answers arrive on the threads of the batcher's lanes.
+message that fails is its error, and the stream continues; only a message that cannot be decoded ends it. A
+stream has no thread of its own: messages arrive on gRPC's thread, and answers on the batcher's threads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
         ...
 
     def refusal(self, message: AnyMessage, error: Exception, stream_id: str, /) -> bytes:
-        """Return the reply to a message whose call failed."""
+        """Return the reply to a message whose call failed; `stream_id` is the request id of the stream."""
         ...
 
 

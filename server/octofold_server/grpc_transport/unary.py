@@ -1,7 +1,7 @@
 """Methods whose calls carry one request message.
 
-Calls with boards are decoded, admitted, queued, answered and encoded: a `UnaryCodec` reads the messages of
-such a method and writes its replies. Calls without boards need no admission.
+Calls with boards are decoded, admitted, queued, answered and encoded: a `UnaryCodec` reads their
+messages and writes their replies. Calls without boards need no admission.
 """
 
 from __future__ import annotations

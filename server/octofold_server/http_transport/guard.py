@@ -1,4 +1,4 @@
-"""Refuses HTTP requests with contradictory headers, from pages of other sites, or with wrong tokens.
+"""Refuses HTTP requests with contradictory headers, from pages of other sites, or without a valid token.
 
 A browser sends requests of any page to any server that it can reach, including servers on loopback. It hides
 the reply from the page, but the request still takes effect.
@@ -61,9 +61,9 @@ class Guard:
         """Check the headers of a request.
 
         Raises:
-            InvalidRequest: a header has two values.
-            NotAllowed: the request comes from a page of another site, or names a host that is not loopback;
-                or as in `Access.check`.
+            InvalidRequest: a header that may have only one value has several.
+            NotAllowed: the request comes from a page of another site, or names a host that `only_loopback`
+                forbids; or as in `Access.check`.
             Unauthenticated: as in `Access.check`.
         """
         if request.match_info.http_exception is not None:
@@ -73,7 +73,7 @@ class Guard:
         try:
             for name in self._single_headers:
                 if len(set(headers.getall(name, ()))) > 1:
-                    raise InvalidRequest(f"the header {name} must have one value, got two")
+                    raise InvalidRequest(f"the header {name} must have one value, got several")
             if right is not Right.NOTHING:
                 self._check_site(request.method, headers)
         except (InvalidRequest, NotAllowed) as error:

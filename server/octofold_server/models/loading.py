@@ -100,7 +100,7 @@ class Loader:
     """Loads versions of one repository; `new_backends` makes the lanes of a version.
 
     Raises:
-        ModelError: the configuration names a kind of player that cannot be served, or a GPU cannot be used.
+        ModelError: the configuration names a kind of player or a device that cannot be used.
     """
 
     def __init__(self, config: Config, new_backends: BackendFactory) -> None:

@@ -95,7 +95,9 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load the versions that the policies select, except unloaded models and players to load on demand.
+        """Load the versions that the policies select, without unloaded models.
+
+        Players to load on demand are loaded now only if no other version is ready.
 
         Raises:
             ModelError: the repository cannot be read, or the default model or every model cannot be served.
@@ -143,7 +145,7 @@ class Models:
 
         Raises:
             UnknownModel: no such version is ready, or there is no default; the message lists ready versions.
-            Unavailable: the version is being loaded or unloaded, or was unloaded by request.
+            Unavailable: the version is not loaded yet, is being unloaded, or was unloaded by request.
         """
         name = name or self.default
         served = self.ready.get((name, version))
@@ -157,9 +159,9 @@ class Models:
         older = self._serving(name)
         if older and not version:
             return older[max(older)]
-        ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
+        ready = ", ".join(f"{served.name}/{served.version}" for served in self.served()) or "none"
         if not name:
-            raise UnknownModel(f"the server has no default model; name one of {ready}")
+            raise UnknownModel(f"the server has no default model; name one of the ready models: {ready}")
         wanted = f"{name}/{version}" if version else name
         for status in known:
             why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)

@@ -47,8 +47,8 @@ class VersionStatus:
 class VersionIndex:
     """The status and the statistics of every known version. Any thread may call any method.
 
-    A version that is loaded again keeps its statistics, so that no counter decreases. While an unloaded or
-    removed version finishes its accepted calls, its state is UNLOADING.
+    A version that is loaded again keeps its statistics, so that no counter decreases, unless it was removed.
+    While an unloaded or removed version finishes its accepted calls, its state is UNLOADING.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class VersionIndex:
             return self._statistics.setdefault((name, version), ModelStatistics())
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """Return the statistics of every version that the server has tried to load, by name and version."""
+        """Return the statistics by name and version, for known versions that the server has tried to load."""
         with self._lock:
             return {(name, str(version)): kept for (name, version), kept in sorted(self._statistics.items())}
 

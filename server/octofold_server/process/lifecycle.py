@@ -167,10 +167,10 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
     if admission.open_calls:
         boards = sum(served.batcher.waiting for served in admission.models.served())
         _log.warning(
-            "%d calls and streams were not answered within %g seconds (--drain); they end without an answer, "
-            "with %d boards in the queues",
-            admission.open_calls,
+            "the drain time has passed (--drain %g s); calls and streams that end without an answer: %d; "
+            "boards in the queues: %d",
             limit_seconds,
+            admission.open_calls,
             boards,
         )
 

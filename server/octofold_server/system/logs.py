@@ -137,7 +137,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
             with self._counting:
                 dropped, self._dropped = self._dropped, 0
             if dropped:
-                what = "dropped %d lines, because the output of the log was blocked"
+                what = "lines dropped, because the output of the log was blocked: %d"
                 count = _Count(__name__, logging.WARNING, __file__, 0, what, (dropped,), None)
                 self._write(self.format(count))
             with self._counting:
@@ -267,7 +267,7 @@ class RepeatLimit(logging.Filter):
         if window.left_out == 0:
             return
         last = window.last
-        text = "omitted %d similar lines; the last one: %s"
+        text = "similar lines omitted: %d; the last one: %s"
         arguments = (window.left_out, last.getMessage())
         record = _Count(last.name, last.levelno, last.pathname, last.lineno, text, arguments, None)
         if (fields := getattr(last, "fields", None)) is not None:

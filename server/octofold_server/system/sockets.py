@@ -24,8 +24,7 @@ OTHER_PARENTS = ("/tmp", "/dev/shm")
 container with a read-only file system."""
 
 MAX_FOLDER_BYTES = 90
-"""Maximum length of the path of a folder for sockets. The path of a socket has at most 104 bytes, or 108 on
-Linux."""
+"""Maximum bytes of the path of a folder for sockets. A socket's path has at most 104 bytes, 108 on Linux."""
 
 
 class StartupError(OctofoldError):

@@ -86,12 +86,12 @@ class WatchedFiles(Generic[Content]):
         try:
             content = self._read()
         except FileError as error:
-            _log.error("%s has changed, but cannot be used: %s; the last valid content stays", names, error)
+            _log.error("cannot use changed files (%s): %s; the last valid content stays in use", names, error)
         else:
             if self._stamp() != stamp:
                 return  # a file changed meanwhile; a later check reads it when it is complete
             self._content = content
-            _log.info("%s was read again", names)
+            _log.info("read again after a change: %s", names)
         self._used = stamp
 
     def _stamp(self) -> _Stamp:

@@ -212,7 +212,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[Family]:
     yield _family(
         "octofold_model_info",
         "gauge",
-        "Always 1; labels describe a version in the model repository",
+        "Always 1; labels describe a model version that the server knows",
         [("", info, 1) for info in infos],
     )
 

@@ -66,8 +66,8 @@ class Tracing:
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
         """Record a finished call, whose spans the thread makes later.
 
-        The span `call` contains a span `queue`, and a span `batch` for each batch. A `batch` contains a span
-        `inference`.
+        The span `call` contains a span `queue`, and a span `batch` for each batch, at most `MAX_BATCHES`. A
+        `batch` contains a span `inference`.
 
         Args:
             call: the finished call.

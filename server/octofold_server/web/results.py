@@ -103,7 +103,7 @@ def updated_tally(descriptor: int, tally: Tally, planned: range | None = None) -
 
     Args:
         descriptor: the descriptor of the file.
-        tally: the tally of the games counted so far.
+        tally: the tally so far. If it belongs to another file or to other `planned`, counting starts again.
         planned: the indices of the games to count; None for all.
     """
     status = os.fstat(descriptor)

@@ -38,7 +38,7 @@ class Views:
         """Return the probabilities [N, V, 4] for boards [N, 16]; None if there are none (see `why_not`).
 
         Raises:
-            ModelError: the files of the model have changed, or its graph cannot run.
+            ModelError: the files of the model cannot be read or have changed, or its graph cannot run.
         """
         graph = served.graph
         if graph is None or self._objection(served) is not None:

@@ -48,7 +48,7 @@ def test_a_call_must_name_one_of_two_models_without_a_default(
     write_version(name="two")
     with grpc.insecure_channel(start_server().target) as channel:
         stub = OctofoldServiceStub(channel)
-        with pytest.raises(grpc.RpcError, match="name one of one/1, two/1") as failure:
+        with pytest.raises(grpc.RpcError, match="ready models: one/1, two/1") as failure:
             ask(stub, boards_of(1))
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND
         ask(stub, boards_of(1), model="two")

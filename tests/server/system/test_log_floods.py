@@ -36,7 +36,7 @@ def server(form: str, write_version: WriteVersion, start_server: Start, tmp_path
 
 def left_out(log: str) -> int:
     """Return the number of lines that the log reports as omitted."""
-    return sum(int(count) for count in re.findall(r"omitted (\d+) similar lines", log))
+    return sum(int(count) for count in re.findall(r"similar lines omitted: (\d+)", log))
 
 
 def test_calls_with_an_unknown_encoding_are_counted_and_not_logged_one_by_one(
@@ -105,6 +105,6 @@ def test_each_log_statement_has_its_own_limit_and_debug_lines_have_none() -> Non
     assert all(passes(1, logging.DEBUG) for _ in range(10))
     assert not counts
     limit.close()
-    assert [count.getMessage() for count in counts] == ["omitted 2 similar lines; the last one: line 1"]
+    assert [count.getMessage() for count in counts] == ["similar lines omitted: 2; the last one: line 1"]
     assert limit.filter(counts[0])
-    assert "omitted 2 similar lines" in TextLines().format(counts[0])
+    assert "similar lines omitted: 2" in TextLines().format(counts[0])

@@ -83,7 +83,7 @@ def test_unusable_content_is_logged_once_and_the_last_good_content_stays(
     number = WatchedFiles([read.path], read, clock)
     read.path.write_text("none", encoding="utf-8")
     assert [check_twice(number, clock) for _ in range(5)] == [1] * 5
-    assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 1
+    assert caplog.text.count(f"cannot use changed files ({read.path}): that is no number") == 1
     read.path.write_text("333", encoding="utf-8")
     assert check_twice(number, clock) == 333
 

@@ -109,7 +109,7 @@ class ModelInfer:
         return with_parameters(request, _parameters(RequestParameters, message.parameters, "the request"))
 
     def request_id(self, message: pb.ModelInferRequest) -> str:
-        """Return the request id in a message."""
+        """Return the request id in a message, or a new id if it is unsafe to log; empty if there is none."""
         return usable_request_id(message.id) if message.id else ""
 
     def replies(self, message: pb.ModelInferRequest, call: AcceptedCall) -> list[bytes]:
@@ -160,7 +160,7 @@ def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(
-            f"raw_input_contents must have one entry for each of {len(message.inputs)} inputs, got {len(raw)}"
+            f"raw_input_contents must have an entry for each input ({len(message.inputs)}), got {len(raw)}"
         )
     inputs = []
     for number, tensor in enumerate(message.inputs):

@@ -152,7 +152,7 @@ class OpenInference:
 
         Raises:
             InvalidRequest: `parameters` is not empty.
-            UnknownModel, ModelError, Unavailable: as in `Models.load`.
+            UnknownModel, ModelError, Unavailable: as in `Models.load`; Unavailable also as in `unload`.
         """
         for parameter in parameters:
             raise InvalidRequest(

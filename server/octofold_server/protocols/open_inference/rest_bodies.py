@@ -120,7 +120,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
         json_length = int(announced)
         if json_length > len(body):
             raise InvalidRequest(
-                f"the header {JSON_LENGTH} must be at most {len(body)}, the bytes of the body, got "
+                f"the header {JSON_LENGTH} must be at most {len(body)}, the size of the body, got "
                 f"{json_length}"
             )
     view = memoryview(body)

@@ -72,7 +72,7 @@ ONE = bytes(16)
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"inputs": []}, "raw_input_contents must have one entry for each of 0 inputs, got 1"),
+        ({"inputs": []}, r"raw_input_contents must have an entry for each input \(0\), got 1"),
         ({"inputs": [], "raw_input_contents": []}, "input 'boards' is missing"),
         (
             {"inputs": [tensor(name="board", shape=[1, 16])]},

@@ -106,7 +106,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
             f"the header {JSON_LENGTH} must be a number of bytes, got {length!r}",
         )
     reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length="99999")
-    assert "the bytes of the body, got 99999" in reply.json["error"]
+    assert "the size of the body, got 99999" in reply.json["error"]
 
 
 @pytest.mark.parametrize(
@@ -260,5 +260,5 @@ def test_two_headers_with_different_values_are_refused(server: Served) -> None:
     code, body = status("Bearer a", "Bearer b")
     assert (code, json.loads(body)) == (
         400,
-        {"error": "the header Authorization must have one value, got two"},
+        {"error": "the header Authorization must have one value, got several"},
     )
