@@ -356,7 +356,7 @@ def evaluate(
 
     Raises:
         EvaluationError: `player` is not a player, the folder contains games of another evaluation or cannot
-            be used, the slice does not exist, or `games` or `parallel` is below 1.
+            be used, the slice does not exist, or `games`, `parallel` or `seed` is out of range.
         BrokenAnswer: the player made an illegal move, or did not return one move for each board.
         ReplayError: a replay file of the folder is damaged.
         OctofoldError: a call failed.
@@ -365,6 +365,10 @@ def evaluate(
     for name, value in (("games", games), ("parallel", parallel)):
         if value is not None and value < 1:
             raise EvaluationError(f"{name} must be at least 1, got {value}")
+    if not 0 <= seed < 2**64:
+        raise EvaluationError(f"seed must be from 0 to 2**64 - 1, got {seed}")
+    if isinstance(player, Sequence) and not player:
+        raise EvaluationError("player must be a local player or at least one address of a server")
     kept = ResultFolder(Path(folder))
     wanted = games if slice is None else Slice(*slice, games)
     if isinstance(player, str | Sequence):

@@ -65,6 +65,22 @@ def test_an_object_that_is_not_a_player_is_refused_in_one_sentence(
         evaluate(player, tmp_path, games=1)
 
 
+@pytest.mark.parametrize(
+    ("player", "seed", "message"),
+    [
+        (FirstLegal(), -1, r"seed must be from 0 to 2\*\*64 - 1, got -1"),
+        (FirstLegal(), 2**64, r"seed must be from 0 to 2\*\*64 - 1, got 18446744073709551616"),
+        ([], 0, "player must be a local player or at least one address of a server"),
+    ],
+)
+def test_an_invalid_argument_is_named_before_the_folder_is_made(
+    player: Any, seed: int, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        evaluate(player, tmp_path / "games", games=1, seed=seed)
+    assert not (tmp_path / "games").exists()
+
+
 @pytest.mark.parametrize("answer", [None, 0, np.zeros((1, 4), np.int8)])
 def test_a_player_that_does_not_answer_with_moves_is_named(answer: Any, tmp_path: Path) -> None:
     class Mistaken(FirstLegal):

@@ -61,8 +61,8 @@ def merge(
 ) -> Evaluation:
     """Merge the slices in `folders` into the folder `to`, which appears when it is complete.
 
-    Games, figures and report equal those of a single evaluation of all games. Only `run` differs: it is the
-    sum over the slices. `runs.jsonl` lists the runs of all slices.
+    Games and figures equal those of a single evaluation of all games, except `run`, which is the sum over the
+    slices. `runs.jsonl` lists the runs of all slices.
 
     Args:
         folders: result folders of all slices, in any order.
@@ -77,6 +77,8 @@ def merge(
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read or written.
     """
+    if not folders:
+        raise EvaluationError("merging needs at least one result folder")
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise EvaluationError(f"{to} is not an empty folder; choose another one for the merged games")
     parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.slice.number)

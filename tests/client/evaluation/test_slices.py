@@ -110,6 +110,7 @@ def refused(folders: list[Path], told: str, to: Path) -> None:
 def test_missing_and_duplicate_slices_are_reported(slices: list[Path], tmp_path: Path) -> None:
     to = tmp_path / "merged"
     a, b, c = slices
+    refused([], "merging needs at least one result folder", to)
     refused([a, c], "slice 2 of 3 (14 games in all) is missing: add its folder", to)
     refused([c], "slices 1, 2 of 3 (14 games in all) are missing: add their folders", to)
     refused([a, b, c, c], f"{c} and {c} both contain slice 3/3 of 14 games", to)
