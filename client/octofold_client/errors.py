@@ -16,12 +16,12 @@
      ├─ ClientClosed          the client is closed, or belongs to another process or event loop
      ├─ BoardError            a board is malformed; nothing was sent
      ├─ ReplayError           a replay file is damaged
-     ├─ EvaluationError       an evaluation cannot start or continue
+     ├─ EvaluationError       an evaluation, or work on its results, cannot start or continue
      │   ├─ UsageError        the arguments are invalid or contradict each other
      │   ├─ OtherEvaluation   games or answers belong to another player or seed
      │   └─ FolderInUse       another program is writing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
-     ├─ ClusterError          a Ray cluster does not answer, or its tasks fail
+     ├─ ClusterError          a Ray cluster cannot be joined, or its tasks fail
      └─ ServerDied            a server that this program started has ended or was not ready in time
 
 The server sends the first nine as statuses; `octofold_proto.status` maps statuses to exceptions.
@@ -87,11 +87,11 @@ class ClientClosed(OctofoldError):
 
 
 class EvaluationError(OctofoldError):
-    """An evaluation cannot start or continue; all games played so far are kept."""
+    """An evaluation, or work on its results, cannot start or continue; all games played so far are kept."""
 
 
 class UsageError(EvaluationError):
-    """The arguments are invalid or contradict each other, regardless of files and servers."""
+    """The arguments are invalid, contradict each other, or do not suit the player or model."""
 
 
 class OtherEvaluation(EvaluationError):
@@ -119,7 +119,7 @@ class LoadTestError(OctofoldError):
 
 
 class ClusterError(OctofoldError):
-    """A Ray cluster does not answer, has no CPU for a local player, or its tasks fail repeatedly."""
+    """A Ray cluster cannot be joined, has no CPU for a local player, or its tasks fail repeatedly."""
 
 
 class ServerDied(OctofoldError):

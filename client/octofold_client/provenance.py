@@ -88,7 +88,7 @@ def _replay_files(folder: Path) -> list[tuple[int, int]]:
 
 
 def runs_of(folder: Path) -> list[Provenance]:
-    """Return the last 50 runs that added games to a folder, oldest first; skip malformed lines and files."""
+    """Return the last runs of a folder, at most 50, oldest first; none without a readable file."""
     try:
         lines = read_regular(folder / RUNS_FILE, _MAX_BYTES).splitlines()
     except OSError:

@@ -16,7 +16,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def decimals_for(limits: Sequence[float], marks: Sequence[float], least: int = 0) -> int:
-    """Return the fewest decimals, from `least` to 9, that keep each limit on its side of each mark.
+    """Return the fewest decimals, at least `least`, that keep each limit on its side of each mark; at most 9.
 
     For example, an interval that excludes the mark 0 still excludes it after rounding.
     """
@@ -46,10 +46,7 @@ def duration(seconds: float) -> str:
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table from its rows, the first with the headings.
-
-    The first column is left-aligned, the others are right-aligned.
-    """
+    """Return the lines of a Markdown table, headings first. Columns after the first are right-aligned."""
     cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths

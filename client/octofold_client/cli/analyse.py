@@ -72,7 +72,7 @@ def analyse(options: Options) -> None:
     Only a judged analysis replaces a judged one. After Ctrl-C, the verdicts so far are printed and written.
 
     Raises:
-        EvaluationError: the folder is no result folder or has no finished games, or the judge is unknown.
+        EvaluationError: the folder is not a result folder or has no finished games, or the judge is unknown.
         OctofoldError: a replay file is damaged, or a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
@@ -84,8 +84,8 @@ def analyse(options: Options) -> None:
         interrupted = judge is not None and not _judge(judge, positions, verdicts)
     analysis = Analysis.of(endings, positions, verdicts, options.last, judge)
 
-    games = counted(len(endings), "game")
-    title = f"{conditions.player}: the last {options.last} moves of {games}, seed {conditions.seed}"
+    games, last = counted(len(endings), "game"), counted(options.last, "move")
+    title = f"{conditions.player}: the last {last} of {games}, seed {conditions.seed}"
     text = _report(analysis, title, options.costliest, folder.path)
     content = {"schema": SCHEMA, **conditions.to_json()} | asdict(analysis)
     completeness = conditions.completeness([ending.game for ending in endings])
@@ -119,9 +119,8 @@ def _describe_judged_analysis(folder: Path) -> str | None:
     """Return a description of the judged analysis in the folder; None if the folder has none."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        if not kept["judged"]:
-            return None
-        return f"an analysis of the last {kept['last_moves']} moves, judged by {kept['judge']['name']}"
+        last, judge = counted(kept["last_moves"], "move"), kept["judge"]["name"]
+        return f"an analysis of the last {last}, judged by {judge}" if kept["judged"] else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # missing or unreadable
         return None
 

@@ -41,8 +41,8 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
     version: Name = option("", "version of the models (default: the newest ready version)", metavar="N")
     ray: str | None = option(
         None,
-        "play the games in tasks of this Ray cluster (without HOST:PORT: the cluster of this machine); the "
-        "tasks call the servers of --target",
+        "play the games in tasks of this Ray cluster (without HOST:PORT: the one that RAY_ADDRESS "
+        "names, or that of this machine); the tasks call the servers of --target",
         metavar="HOST:PORT",
         const="auto",
         heading="spreading games over a Ray cluster",
@@ -53,7 +53,7 @@ class Options(JsonFlag, SliceFlag, GameFlags, LuckFlag, PlayersFlag):
         """Connect to the cluster of --ray and yield it; yield None without the flag.
 
         Raises:
-            ClusterError: no cluster answers.
+            ClusterError: the cluster cannot be joined.
             EvaluationError: Ray is not installed.
         """
         if self.ray is None:

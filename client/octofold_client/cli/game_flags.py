@@ -47,7 +47,7 @@ class GameFlags:
         1,
         MOST_PARALLEL,
     )
-    out: Folder | None = option(None, "folder for replays and result (default: a new folder in results)")
+    out: Folder | None = option(None, "folder for replays and result (default: a folder in results)")
     patience: int | None = option(
         None,
         "seconds to retry while no server answers, for example during a restart (default: "

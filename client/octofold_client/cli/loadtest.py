@@ -129,7 +129,7 @@ class Options(JsonFlag, ModelFlags, ServerFlags):
     )
     slo: Slo | None = option(
         None,
-        "search for the highest rate without errors that keeps this latency limit, such as p99=20ms",
+        "search for the highest rate that meets this latency limit, such as p99=20ms, without errors",
         exclusive_group="load",
     )
     processes: int = option(
@@ -160,7 +160,7 @@ def loadtest(options: Options) -> None:
     Raises:
         UsageError: the flags contradict each other.
         LoadTestError: the test cannot start or continue.
-        EvaluationError: the folder contains an evaluation or cannot be written.
+        EvaluationError: the folder contains an evaluation or cannot be written, or an extra is missing.
         OctofoldError: the server cannot be reached or does not have the model.
     """
     if options.plots:

@@ -32,8 +32,8 @@ class Options(JsonFlag, SliceFlag, GameFlags, ModelFlags):
 def play(options: Options) -> None:
     """Start a server, play games on it, and always stop it.
 
-    Without --out, an interrupted evaluation is continued. If the evaluation is complete or in use by another
-    program, a new one begins in another folder.
+    An interrupted evaluation is continued. Without --out, if it is complete or in use by another program, a
+    new one begins in another folder.
 
     Raises:
         EvaluationError: the model repository or the folder is not usable.

@@ -21,7 +21,7 @@ def ready(options: Options) -> None:
     """Wait until a server reports SERVING.
 
     Raises:
-        Unavailable: no server reported SERVING within `READY_TIMEOUT_SECONDS`.
+        Unavailable, NotOctofold: no Octofold server reported SERVING within `READY_TIMEOUT_SECONDS`.
     """
     credentials, target = options.credentials(), ",".join(options.targets)
     with Client(target, credentials=credentials) as client:

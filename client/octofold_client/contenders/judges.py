@@ -85,7 +85,7 @@ def local_judge(spec: str) -> Judge:
     contender = local_player(spec)
     player = contender.player
     if not isinstance(player, ValuingPlayer):
-        raise UsageError(f"{contender.title} cannot be a judge: it has no method action_values")
+        raise UsageError(f"{contender.title} cannot be a judge: it does not value moves")
     return Judge(
         contender.title,
         contender.sha256,

@@ -176,7 +176,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
         model = next((model for model in models if model.is_default), None)
         if model is None:
             raise UnknownModel(
-                f"the server has no default model; choose from {listed(m.name for m in models)}"
+                f"the server has no default model: name a model (it has {listed(m.name for m in models)})"
             )
     if not version:
         newest = model.newest_ready

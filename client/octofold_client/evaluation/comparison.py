@@ -39,10 +39,10 @@ class Comparison:
     """The reason why the players are not compared: the missing games. Empty if no game is missing."""
     interval: Interval | None
     """95% confidence interval of the plain difference, second minus first. None if games are missing, if
-    the scores differ in fewer than `MIN_GAMES` games, and if the results determined the number of games."""
+    the scores differ in fewer than `MIN_GAMES` games, or if the results determined the number of games."""
     bets: Bets | None
     """The bets of the sequential test. None if games are missing or too few, if all counted scores of the
-    first player are 0, and for more than two players if the number of games was fixed in advance."""
+    first player are 0, or for more than two players if the number of games was fixed in advance."""
     bets_interval: Interval | None
     """95% confidence interval of the capped difference, second minus first, valid at any look; None without
     `bets`."""
@@ -57,7 +57,7 @@ class Comparison:
     corrected_for: int = 1
     """Number of pairwise comparisons for which the intervals are corrected."""
     p_value: float | None = None
-    """P-value of the plain difference, corrected like `interval`. None for only two players, and without
+    """P-value of the plain difference, corrected like `interval`. None for only two players, or without
     `interval`."""
     without_luck: tuple[float, Interval] | None = None
     """The difference of the luck-adjusted averages, second minus first, and its interval. None without luck
@@ -130,7 +130,7 @@ class Comparison:
 
     @property
     def deciding_difference(self) -> tuple[float, Interval | None]:
-        """The capped difference if `stopped` and with `bets`, else the plain one; with its interval."""
+        """The capped difference and its interval if `stopped` and `bets` is not None, else the plain ones."""
         if self.stopped and self.bets is not None:
             return self.bets.difference, self.bets_interval
         return self.difference, self.interval

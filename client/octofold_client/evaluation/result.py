@@ -71,7 +71,7 @@ class Evaluation:
     run: RunFigures | None
     """Figures of the last run; None without result file."""
     adjusted: AdjustedAverage | None = None
-    """The luck-adjusted average; None if luck was not adjusted, games are missing, or there are too few."""
+    """The luck-adjusted average; None if luck was not adjusted, or if games are missing or too few."""
 
     @classmethod
     def of_folder(

@@ -198,14 +198,14 @@ class ResultFolder:
     def read(
         self, on_game: Callable[[Episode], None] = lambda _: None, games: range | None = None
     ) -> tuple[list[GameSummary], Completeness]:
-        """Return the finished games in the order of their indices, and whether games are missing.
+        """Return the finished games in the order of their indices, and how many games are missing.
 
         Args:
             on_game: called with each of these games, in the order of the replay file.
             games: indices of the games to read; None for all planned games.
 
         Raises:
-            EvaluationError: the folder contains no evaluation, or the file of conditions is damaged.
+            EvaluationError: the folder contains no evaluation or no replays, or its conditions are damaged.
             ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
         """
         conditions = self.of_evaluation(self.path)[1]
@@ -244,7 +244,7 @@ class ResultFolder:
         seed = None if conditions is None else conditions.seed
         for episode in _checked(self.replays, seed):
             if not episode.moves:
-                raise ReplayError(f"{_game_in_file(self.replays, episode)} has no moves", episode.game)
+                raise ReplayError(f"{_game_in(self.replays, episode)} has no moves", episode.game)
             yield episode
 
     def write_conditions(self, conditions: Conditions) -> None:
@@ -350,14 +350,14 @@ def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
     seen = set[int]()
     for episode in read_replays(replays):
         if episode.game in seen:
-            raise ReplayError(f"{_game_in_file(replays, episode)} occurs twice", episode.game)
+            raise ReplayError(f"{_game_in(replays, episode)} occurs twice", episode.game)
         seen.add(episode.game)
         if seed is not None and episode.seed != seed:
-            raise ReplayError(f"{_game_in_file(replays, episode)} in a folder of seed {seed}", episode.game)
+            raise ReplayError(f"{_game_in(replays, episode)} is in a folder of seed {seed}", episode.game)
         yield episode
 
 
-def _game_in_file(replays: Path, episode: Episode) -> str:
+def _game_in(replays: Path, episode: Episode) -> str:
     return f"{replays}: game {episode.game} of seed {episode.seed}"
 
 

@@ -47,7 +47,7 @@ class Servers:
         targets: targets as in `rpc.targets`, at least one. Each address in them gets its own client.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
-        retry_timeout_seconds: timeout for retries if no server answers.
+        retry_timeout_seconds: timeout for retries if no server answers; 0 for no retries.
     """
 
     def __init__(

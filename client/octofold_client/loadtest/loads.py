@@ -137,8 +137,7 @@ class Counts:
 
 
 Windows = Generator[Counts, None, None]
-"""Generator that yields the counts of the ramp and then of each window, at its end. Closing it ends the
-load."""
+"""Yields the counts of the ramp and then of each window, at its end. Closing it ends the load."""
 
 
 async def generate(

@@ -69,8 +69,7 @@ class StepResult(Struct, kw_only=True):
     holds: bool | None
     warnings: list[str]
     histogram_us: list[tuple[int, int]]
-    """Histogram of latencies: for each bucket, its largest latency in microseconds and its number of
-    calls."""
+    """For each bucket of latencies, its largest latency in microseconds and its number of calls."""
 
     @classmethod
     def of(
@@ -293,7 +292,7 @@ def _time_rows(test: LoadTest) -> list[list[str]]:
 
 
 def remarks(test: LoadTest) -> list[str]:
-    """Return a sentence for the search's result, the errors of each step, and each warning."""
+    """Return a sentence for a search's result, an unfinished test, each step's errors and each warning."""
     found = []
     if test.limit is not None and test.finished:
         rate = test.limit.highest_rate

@@ -267,7 +267,7 @@ class _Scheduler:
             )
 
     def receive(self, each: _Chunk) -> TaskSteps | None:
-        """Return the next message of a task. If the task has ended, queue its games again and return None.
+        """Return the next message of a task. If it has ended, queue its remaining games and return None.
 
         Raises:
             BrokenAnswer, EvaluationError: another task would fail in the same way.

@@ -119,7 +119,7 @@ class Calls:
     ) -> "Calls":
         """Return a copy with another model, version, timeout or retry policy; None changes nothing.
 
-        `model` may include a version, such as "swift:1". Without a version, it means the newest version.
+        `model` may include a version, such as "swift:1". Without one, it means the newest ready version.
         """
         changes: dict[str, Any] = {"timeout_seconds": timeout_seconds, "retry": retry}
         if model is not None:
@@ -196,7 +196,7 @@ class Calls:
         return self._ask_for("ListModels", pb.ListModelsRequest(), _parse_models)
 
     def server_version(self) -> Conversation[str | None]:
-        """Ask for the version of the server's program; None if the server lacks Open Inference."""
+        """Ask for the version of the server's program; None if it does not report one."""
         request = grpc_service_pb2.ServerMetadataRequest()
         try:
             return (

@@ -49,7 +49,7 @@ class PendingAnswer(Generic[T]):
         """Wait for the answer and return it, after retries if necessary. Later calls return the same answer.
 
         Raises:
-            OctofoldError: the call failed and cannot be retried.
+            OctofoldError: the call failed and is not retried again.
         """
         if not self._ended:
             try:
@@ -157,7 +157,7 @@ class Client:
         """Return the move for one board of exponents, `[16]` or `[4, 4]`.
 
         `model` and `version` replace the client's model and version for this call. A `model` without a
-        `version` means the newest version of the model. A player searches for `search_seconds`, above 0 and
+        `version` means its newest ready version. A player searches for `search_seconds`, above 0 and
         at most 60; by default, it searches to the depth of its options. Networks ignore `search_seconds`.
         `with_value` also requests the value of the board from a network with a value head, which takes more
         time.
@@ -210,7 +210,7 @@ class Client:
     ) -> PendingAnswer[NextMoves]:
         """Send boards and return at once; `result` of the returned object waits for the answer.
 
-        The arguments are as in `next_moves`. `retry` replaces the retry policy of the client.
+        Arguments and errors are as in `next_moves`. `retry` replaces the retry policy of the client.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
@@ -220,7 +220,7 @@ class Client:
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
         """Return a faster form of `begin_next_moves` for many calls to one model version.
 
-        The answers have no probabilities. Each answer passes through `check`, which may raise an error.
+        Answers lack probabilities and search results. Each passes through `check`, which may raise an error.
         """
         calls = self._calls.override(model=model, version=version, retry=retry)
 

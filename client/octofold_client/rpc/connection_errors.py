@@ -39,7 +39,7 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
 
 
 def explain_tls(target: str, authorities: bytes | None) -> str | None:
-    """Return why the certificate of `target` is not accepted; None if it is, or if TLS fails otherwise.
+    """Return why the certificate of `target` is not accepted; None if it is, or after any other failure.
 
     gRPC reports only the failure of the last address. If a host has an IPv6 and an IPv4 address and listens
     on only one of them, "Connection refused" may hide a wrong certificate.

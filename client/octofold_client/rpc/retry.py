@@ -17,9 +17,9 @@ _MOST_DOUBLINGS = 100
 class RetryPolicy:
     """When to retry a failed call. Retries never exceed the deadline of the call.
 
-    After UNAVAILABLE, the wait doubles each time. After a full queue, the wait is the delay that the server
-    asks for. With `silence`, a passed deadline is retried like UNAVAILABLE. Each wait is extended at random
-    by up to a half, so that many clients do not return together.
+    After UNAVAILABLE, the wait doubles each time, up to `largest_wait_seconds`. After a full queue, it is the
+    delay that the server asks for. With `silence`, a passed deadline is retried like UNAVAILABLE. Each wait
+    is extended at random by up to a half, so that many clients do not return together.
     """
 
     attempts: int = 6

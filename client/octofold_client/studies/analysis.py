@@ -81,8 +81,7 @@ class Verdicts:
         index = np.arange(len(rows))
         best = opinion.values[index, opinion.choices]
         self.choices[rows], self.values[rows] = opinion.choices, opinion.values
-        # A judge that votes may not choose the move with the largest value. A negative difference counts
-        # as 0.
+        # A judge that votes may not choose the move with the largest value; a negative cost counts as 0.
         self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
 
 
@@ -316,7 +315,7 @@ def judge_positions(
 def _check_analysis(kept: Analysis) -> Analysis:
     """Return an analysis from a file, or raise `ValueError` if its schema or a number is not allowed."""
     if kept.schema != SCHEMA:
-        raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
+        raise ValueError(f"it has schema {kept.schema}, but this program reads schema {SCHEMA}")
     if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
         raise ValueError(f"`quarters` of endings must be {len(QUARTERS)} numbers")
     for move in kept.costliest:

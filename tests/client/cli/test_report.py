@@ -120,7 +120,7 @@ def test_an_unreadable_result_is_named_and_not_changed(folder: Path, result: str
     ("change", "said"),
     [
         ({}, "game 0 of seed 7 occurs twice"),
-        ({"game": 40, "seed": 8}, "game 40 of seed 8 in a folder of seed 7"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 is in a folder of seed 7"),
         ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_folder_with_duplicate_games_or_games_of_another_seed_is_not_continued
     run(tmp_path / "other", seed=4, games=2)
     own = list(read_replays(out / "games.replay"))
     (out / file).write_bytes((tmp_path / "other" / "games.replay").read_bytes())
-    with pytest.raises(ReplayError, match=rf"out/{file}: game \d+ of seed 4 in a folder of seed 3"):
+    with pytest.raises(ReplayError, match=rf"out/{file}: game \d+ of seed 4 is in a folder of seed 3"):
         run(out, games=14)
     (out / file).unlink()
     with ReplayWriter(out / file) as writer:

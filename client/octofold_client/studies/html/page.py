@@ -289,7 +289,8 @@ def _losses(part: EvaluationPart, index: int, named: bool) -> ET.Element:
     assert analysis is not None
     # Differences of probabilities are not costs, so a judge with probabilities gets no costs here.
     judge, has_costs = analysis.judge, analysis.judge is not None and analysis.judge.unit != PROBABILITY
-    said = f"These figures cover the last {analysis.last_moves:,} moves of each of {analysis.games:,} games."
+    games, last = counted(analysis.games, "game"), counted(analysis.last_moves, "move")
+    said = f"These figures cover {games}, the last {last} of each."
     if judge is not None and analysis.all.agreement is not None:
         said += f" {judge.name} would also make {analysis.all.agreement:.1%} of these moves."
     drawn = lost_games(analysis)

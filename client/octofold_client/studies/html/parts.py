@@ -58,12 +58,12 @@ def read_parts(
 
     Args:
         folders: result folders.
-        contest: a comparison of the evaluations. If it is given, only the compared games are shown.
+        contest: a comparison of the evaluations. With it, finished ones show only the compared games.
         values: the value function that measures luck; with None, luck is not shown.
         progress: called with the number of games of the current folder whose luck is computed so far.
 
     Raises:
-        EvaluationError: a folder has no result, a file in it is damaged, or there are too many folders.
+        EvaluationError: a folder has no finished game, a file is damaged, or there are too many folders.
         ReplayError: a replay file is damaged.
         OSError: a file cannot be read.
     """
