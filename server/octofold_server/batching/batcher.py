@@ -109,7 +109,7 @@ class Batcher:
         statistics: records every batch; None makes new statistics.
         budgets: the time budgets of searches; None if the backends are networks.
         clock: returns the time in seconds; used to choose the sizes of batches.
-        lends: whether any thread may run the first backend. Not for searches.
+        lends: whether any thread may run the first backend; must be False for searches.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ class Call:
     """The callers of a joined call, one for each board; an entry is None after its caller has ended. For a
     call of one caller, this is None."""
     deadlines: Sequence[float] = ()
-    """The deadlines of the callers of a joined call; `deadline` is at most the earliest one."""
+    """The deadlines of the callers of a joined call; `deadline` is at most the earliest of open callers."""
     submitted: float = field(default_factory=time.monotonic, init=False)
     """Time when the call was made, in seconds of `time.monotonic`."""
     taken: int = field(default=0, init=False)

@@ -328,8 +328,8 @@ class Ports:
 def _listen(parts: Parts) -> int:
     """Bind the gRPC port, and return its number.
 
-    This first listens on the address without gRPC, because gRPC's message about a failure is a page long and
-    gives no reason.
+    A server with one process first listens on the address without gRPC, because gRPC's message about a
+    failure is a page long and gives no reason.
 
     Raises:
         StartupError: the server cannot listen on the address; the message gives the reason.

@@ -58,9 +58,8 @@ class Tls:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Return a context for Python's sockets. It uses the newest files for each new connection."""
-        context = _server_context()
-        self._load_into(context)
+        """Return a context for Python's sockets. It uses the newest valid files for each new connection."""
+        context = self._files.content.context
 
         def use_newest(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _: object) -> None:
             connection.context = self._files.content.context

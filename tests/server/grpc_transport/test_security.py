@@ -284,6 +284,14 @@ def test_invalid_tls_files_are_named_in_an_error_at_the_start(
         Tls(own.certificate, own.key, authority.certificate)
 
 
+def test_a_context_has_the_last_valid_files_although_one_is_gone(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    own = authority.issue("server")
+    tls = Tls(own.certificate, own.key, authority.certificate)
+    own.key.unlink()
+    assert tls.context().verify_mode is ssl.CERT_REQUIRED
+
+
 def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secured: Secured) -> None:
     names = ("server.pem", "server.key", "authority.pem")
     renewed = Authority(secured.folder, "renewed")
@@ -294,7 +302,7 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
         stub = OctofoldServiceStub(before)
         stub.NextMoves(ASKED, metadata=bearer(PLAIN))
         (secured.folder / "server.key").write_bytes(b"not a key")
-        wait_for(lambda: "has changed, but cannot be used" in secured.server.log)
+        wait_for(lambda: "cannot use changed files" in secured.server.log)
         with secured.channel(secured.client) as channel:
             OctofoldServiceStub(channel).NextMoves(ASKED, metadata=bearer(PLAIN))
         for name, file in zip(names, files, strict=True):
