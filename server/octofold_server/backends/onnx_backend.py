@@ -117,7 +117,7 @@ class OnnxBackend:
         self.run = self._batches.run
 
     def warm_up(self) -> None:
-        """Run batches of the warm-up's sizes, so that no caller waits for a first run, and check the answers.
+        """Run batches of several sizes, so that no caller waits for a first run, and check the answers.
 
         Raises:
             GraphError: a run failed, or its answers are wrong.

@@ -118,7 +118,7 @@ class Loader:
         """Load and warm up a version, whose calls `statistics` counts across reloads.
 
         Raises:
-            ModelError: the version cannot be served.
+            ModelError, MemoryError: the version cannot be served.
         """
         load = self._load_graph if card.player is None else self._load_player
         precision, batcher, tensors = load(folder, card, statistics)

@@ -200,8 +200,8 @@ class Models:
     def load(self, name: str) -> None:
         """Load the versions of one model that its policy selects, even after `unload`.
 
-        The method returns when these versions are ready. Replaced versions may still finish accepted calls. A
-        version with an unchanged card is not loaded again.
+        The method returns when these versions are ready or have failed. Replaced versions may still finish
+        accepted calls. A version with an unchanged card is not loaded again.
 
         Raises:
             UnknownModel: the repository has no version of the model.

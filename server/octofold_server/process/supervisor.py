@@ -89,8 +89,8 @@ class _Processes:
     def start(self, signals: Signals) -> bool:
         """Start the processes one after the other, each when the previous one is ready.
 
-        This stops and returns False if a process ends or a signal comes. An error at the start is thus
-        logged only once.
+        If a process ends or a signal comes, no further one starts, and the result is False. An error at
+        the start is thus logged only once.
         """
         for number in range(self._config.processes):
             self._members.append(self._new(number))

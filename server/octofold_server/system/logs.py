@@ -150,7 +150,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
 
 def set_up_log(form: str, level: str) -> None:
-    """Log to standard error from now on.
+    """Log to standard error from now on; a further call changes nothing.
 
     Args:
         form: "text" or "json".

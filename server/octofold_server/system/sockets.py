@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def file_limit() -> int:
-    """Raise the limit on open files to `ENOUGH_FILES`, or as far as the system allows, and return it."""
+    """Raise the limit on open files to `ENOUGH_FILES` if possible; return it, but at most `ENOUGH_FILES`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
