@@ -59,8 +59,8 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
     last: int = option(50, "number of moves to examine at the end of each game", 1, MOST_GAMES, metavar="K")
     costliest: int = option(
         5,
-        "number of costly moves to print, with their boards (if costly moves of a game are close together, "
-        "only the costliest is printed)",
+        "number of costly moves to print, with their boards; if costly moves of a game are close together, "
+        "only the costliest is printed",
         0,
         COSTLIEST_KEPT,
     )

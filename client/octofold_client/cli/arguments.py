@@ -36,8 +36,8 @@ def _listed(text: str) -> list[str]:
 Targets = Annotated[list[str], Kind(_targets, "addresses", "ADDRESS[,ADDRESS ...]", is_plain=True)]
 Names = Annotated[list[str], Kind(_listed, "names", "NAME[,NAME ...]", is_plain=True)]
 SERVERS = (
-    "addresses of the servers that share the calls or games: HOST:PORT, or dns:///NAME:PORT for all servers "
-    f"behind a DNS name (default: {DEFAULT_TARGET})"
+    "addresses of the servers that share the calls or games: HOST:PORT, unix:PATH, or dns:///NAME:PORT for "
+    f"all servers behind a DNS name (default: {DEFAULT_TARGET})"
 )
 
 

@@ -35,7 +35,7 @@ class Options(JudgeFlags):
         metavar="N",
     )
     out: Folder = option(RESULTS / "hand", "folder for the games")
-    hint: bool = option(True, "show no hints at the start", flag="--no-hint")
+    hint: bool = option(True, "show no hints at the start (default: show them)", flag="--no-hint")
 
 
 def hand(options: Options) -> None:

@@ -25,7 +25,7 @@ class HtmlFlag:
     )
 
     def check_html(self) -> None:
-        """Check before work that takes minutes whether the report of `--html` can be written.
+        """Check whether the report of `--html` can be written, before work that takes minutes.
 
         Raises:
             EvaluationError: `--html` is given, but matplotlib is not installed.

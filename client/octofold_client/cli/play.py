@@ -26,7 +26,7 @@ from octofold_client.rpc.local_server import LocalServer
 class Options(JsonFlag, SliceFlag, GameFlags, ModelFlags):
     """Options of `octofold play`."""
 
-    models: Folder = option(DEFAULT_MODELS, "model repository")
+    models: Folder = option(DEFAULT_MODELS, "serve this model repository")
 
 
 def play(options: Options) -> None:

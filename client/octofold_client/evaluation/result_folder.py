@@ -380,7 +380,7 @@ def existing(path: Path) -> Path:
     """Return the path, which must exist.
 
     Raises:
-        EvaluationError: the path does not exist; the message suggests a similar name.
+        EvaluationError: the path does not exist; the message suggests a similar name, if any.
     """
     if path.exists():
         return path

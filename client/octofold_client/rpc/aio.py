@@ -22,9 +22,9 @@ T = TypeVar("T")
 class AsyncClient:
     """A client for asyncio, with the arguments (but no `while_waiting`), answers and errors of `Client`.
 
-    Create it inside a running event loop; only this loop can use it. If several tasks request moves for
-    single boards at the same time, their boards are sent together. To stop waiting for an answer, cancel the
-    task.
+    Create it inside a running event loop; only this loop can use it. If several tasks call `next_move` at
+    the same time, boards without `search_seconds` are sent together. To stop waiting for an answer, cancel
+    the task.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class AsyncClient:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
         except grpc.aio.InternalError:  # gRPC reports no reason here; the blocking API reports a status
             raise UnexpectedStatus(
-                f"gRPC could not send the call to {self.target}; its log on standard error has the reason",
+                f"gRPC could not send the call to {self.target}; set GRPC_VERBOSITY=error to see the reason",
                 grpc.StatusCode.INTERNAL.value[0],
             ) from None
         except asyncio.CancelledError:

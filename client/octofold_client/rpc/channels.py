@@ -130,7 +130,7 @@ class ReadyServers:
         return choices[next(self._turn) % len(choices)]
 
     def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
-        """Record the state of the address with index `number`. Log its failure and its return."""
+        """Record the state of the address with index `number`. Log if it fails or becomes ready again."""
         with self._lock:
             self._states[number] = state
             self._choices = _servers_to_use(self._states)

@@ -103,8 +103,8 @@ class PendingAnswer(Generic[T]):
 class Client:
     """A blocking client, which many threads can use at once.
 
-    If several threads request moves for single boards at the same time, their boards are sent together. Every
-    method raises an `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
+    If several threads call `next_move` at the same time, boards without `search_seconds` are sent together.
+    Every method raises an `OctofoldError` if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
         target: address of the server, HOST:PORT or unix:PATH; a name of several servers, dns:///NAME:PORT; or

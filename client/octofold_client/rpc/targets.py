@@ -43,7 +43,7 @@ def addresses_of(target: str) -> tuple[str, ...]:
 
 
 def is_name(address: str) -> bool:
-    """Return whether an address is a DNS name, which may stand for several servers."""
+    """Return whether an address begins with dns://, so that it may stand for several servers."""
     return address.startswith("dns://")
 
 

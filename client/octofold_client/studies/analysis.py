@@ -26,7 +26,7 @@ FILE = "analysis.json"
 SCHEMA = 1
 """Version of the JSON format; it increases when a field is removed or changes its meaning."""
 MIN_MOVES_APART = 20
-"""Minimum distance, in moves, of the costly moves of one game that an analysis lists."""
+"""Minimum distance, in moves, between the costly moves of one game that an analysis lists."""
 COSTLIEST_KEPT = 100
 """Maximum number of costly moves that an analysis lists."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")

@@ -167,8 +167,8 @@ def draw(
     Args:
         hand: the state of the game and of the screen.
         console: the terminal.
-        now: the adviser's opinion of the current board; None without a hint.
-        before: the adviser's opinion of the board before the last move.
+        now: the adviser's opinion of the current board; None if it is not shown.
+        before: the adviser's opinion of the board before the last move; None if it is not shown.
         has_adviser: whether there is an adviser.
     """
     if console.width < _COLUMNS or console.height < _LINES:
