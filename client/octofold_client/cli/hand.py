@@ -71,7 +71,7 @@ def _full_screen() -> Console:
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EvaluationError("a game by hand needs a terminal")
+        raise EvaluationError("a game by hand needs a terminal as standard input and output")
     if console.is_dumb_terminal:
         raise EvaluationError("a game by hand needs a terminal that can move its cursor, but TERM is dumb")
     if not console.encoding.startswith("utf"):

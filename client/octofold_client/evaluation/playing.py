@@ -160,7 +160,7 @@ def play(
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
         on_lost: called when a server begins to fail while others still work, with its index and its error.
         on_unfinished: called at the end, even after an error, with games that have begun and not ended.
-        retry: how often and after which pauses a full or unavailable server is retried.
+        retry: the retry policy for servers that are unavailable or have full queues.
         retry_timeout_seconds: timeout for retries to an unavailable server. The games end when all servers
             have been unavailable for this long.
         full_timeout_seconds: the games end when full queues have kept all servers from answering for this

@@ -134,4 +134,7 @@ def test_a_served_model_gives_probabilities_and_votes(
 
 def test_a_game_by_hand_without_a_terminal_is_refused(tmp_path: Path) -> None:
     done = octofold("hand", "--out", tmp_path)
-    assert (done.returncode, done.stderr) == (1, "octofold: a game by hand needs a terminal\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "octofold: a game by hand needs a terminal as standard input and output\n",
+    )
