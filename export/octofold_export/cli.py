@@ -55,7 +55,7 @@ all fields of a description.
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. If a word names a file, ask for the flag of its kind of file."""
+        """Refuse words that are not options. If a word is an existing path, ask for the flag of its kind."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 3 if isinstance(error, StrengthNotShown) else 2 if isinstance(error, WrongUsage) else 1,
             )
         except (OSError, MemoryError) as error:  # for example, the disk for temporary files is full
-            code = _fail(f"{error or 'out of memory'}; nothing was published")
+            code = _fail(f"{str(error) or 'out of memory'}; nothing was published")
     if folder is not None:
         print(folder)
     return code
@@ -103,7 +103,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
     """Read and check the flags. Return the flags, and their description of the network as hints.
 
     Raises:
-        SystemExit: the flags are wrong; the code is 2, after one line on standard error.
+        SystemExit: with code 2 after one line on standard error if the flags are wrong; with 0 after --help.
     """
     parser = _Parser(
         prog="octofold-export",

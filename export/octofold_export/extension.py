@@ -1,4 +1,4 @@
-"""Extends a published version with missing precisions and missing measurements.
+"""Extends a published version with missing precisions and new measurements.
 
 Published graphs are never replaced: the version gains files, and its card gains entries. Changing a graph
 requires a new version.
@@ -34,10 +34,10 @@ from octofold_export.sources.source import Source
 
 
 def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
-    """Add the missing --precisions to a published version, and measure its published graphs again.
+    """Add what a published version lacks, and measure its published graphs again; return its folder.
 
-    `load` returns the version's network. The result is the version's folder. Changes that other programs make
-    to the card meanwhile are kept. An error leaves the version unchanged.
+    It may lack some --precisions and the float32 graph for moves alone. `load` returns the version's network.
+    Changes that other programs make to the card meanwhile are kept. An error leaves the version unchanged.
 
     Raises:
         ExportError: the version is missing, damaged or made from another checkpoint, a precision is not

@@ -135,8 +135,8 @@ class Flags:
     input: InputKind | None = option(None, "encoding of the cells in the input")
     layout: Layout | None = option(
         None,
-        f"layout of the input: {', '.join(ONE_HOT_LAYOUTS)} for one-hot cells, "
-        f"{', '.join(NUMBER_LAYOUTS)} for numbers",
+        f"layout of the input; for one-hot cells: {', '.join(ONE_HOT_LAYOUTS)}; "
+        f"for numbers: {', '.join(NUMBER_LAYOUTS)}",
         metavar="LAYOUT",
     )
     type: str | None = option(None, "data type of the input, such as float32 or int64", metavar="TYPE")
@@ -155,8 +155,8 @@ class Flags:
     )
     largest_exponent: int | None = option(
         None,
-        "largest exponent that the network reads (default: the exponent of the last one-hot plane; for "
-        "numbers, the largest up to 17 that the network accepts)",
+        "largest exponent that the network reads (default: the exponent of the last one-hot plane, 17 with "
+        "--above clamped, or for numbers the largest up to 17 that the network accepts)",
         metavar="E",
     )
     answer: AnswerKind | None = option(None, "meaning of the output")
@@ -178,12 +178,12 @@ class Flags:
     name: str = option(None, "name of the model (required)", heading="what to publish")
     models: Folder = option(Path("models"), "model repository (default: ./models)")
     version: int | None = option(
-        None, "version to publish (default: the newest plus one)", minimum=1, metavar="N"
+        None, "version to publish or to change (default: the newest plus one)", minimum=1, metavar="N"
     )
     extend: bool = option(
         False,
-        "add the missing --precisions to the published --version, and measure its graphs again without "
-        "changing them",
+        "add missing --precisions and a missing moves.onnx to the published --version, and measure its "
+        "graphs again without changing them",
     )
     rule: Rule | None = option(
         None,
@@ -200,7 +200,7 @@ class Flags:
     precisions: Precisions | None = option(
         None,
         "precisions to publish: fp32, and optionally int8 for CPUs and fp16 for GPUs, such as fp32,int8,fp16 "
-        "(default: fp32,int8; only fp32 for an n-tuple network)",
+        "(default: fp32,int8; only fp32 for an n-tuple network and for 50 million weights or more)",
     )
     views_output: bool = option(False, "add the output `views`: the probabilities of each view")
     boards: File | None = option(

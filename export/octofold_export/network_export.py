@@ -1,6 +1,6 @@
 """The steps of an export: fold, record boards, check, reduce the precision, check again, publish.
 
-Everything is built in memory; the first file is written after the last check has passed.
+Everything is built in memory. No file of the version is written before the last check has passed.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
 
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
-    """Return the precisions that are exported only on request, with the reasons."""
+    """Return int8 with a reason if the default leaves it out for a large network; otherwise nothing."""
     if flags.precisions is not None or source.int8 is None or not source.is_large:
         return {}
     reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests int8"
@@ -320,6 +320,7 @@ def check_float32(
 
     Raises:
         GateError: a check failed.
+        ExportError: the network or the graph does not answer the boards.
     """
     source = plan.source
     checked = parity_boards(boards.measured, source.description.largest_exponent)

@@ -72,7 +72,7 @@ def export_player(spec: str, name: str, models: Path, version: int | None, repor
         sources = _sources(made.player)
         options = _options(made.player)
         if sources:
-            report(f"reading {len(sources)} files")
+            report(f"reading the player's files ({len(sources)})")
         search: Search = served(options, _contents(sources), usable_cores())
         search.prepare()
         boards = _check_moves(made, search, report)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from octofold_export import cli
 from octofold_export.cli import main
 from onnx import numpy_helper
 from support.linear_onnx import product, save
@@ -100,3 +101,14 @@ def test_an_export_without_its_packages_says_what_to_install() -> None:
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.partition(" is not installed; run ")[2].endswith("[export]'")
+
+
+def test_an_export_without_enough_memory_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_out_of_memory(*_: object) -> Path:
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "_run", run_out_of_memory)
+    assert main(["--checkpoint", "a", "--name", "b"]) == 1
+    assert capsys.readouterr().err == "octofold-export: out of memory; nothing was published\n"

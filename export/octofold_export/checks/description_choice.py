@@ -1,9 +1,10 @@
 """Chooses a network's description by playing games: how the network reads a board, and what its output means.
 
 The games also check a description that the user gives. The network plays with each candidate description.
-Candidates that score clearly less than the best one stop playing. The other candidates continue until one is
-left or all rounds are played. The best candidate must also score more than a player that ignores the board
-and tries moves in a fixed order. Otherwise the network has learned too little for games to decide.
+Candidates that score clearly less than the best one stop playing. The other candidates continue until the
+result is clear, the limit on moves is reached, or all rounds are played. The best candidate must also score
+more than a player that ignores the board and tries moves in a fixed order. Otherwise the network has learned
+too little for games to decide.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ times as much as a network that does not."""
 _ROUNDS = (4, 12, 48, 192, 768)
 """Number of games that each remaining candidate plays in each round."""
 _MOST_MOVES = 2_000_000
-"""Maximum number of moves in the games of all candidates together. A small network needs some seconds
-for these moves. If too few moves are left for all candidates, the best ones play first."""
+"""Approximate maximum number of moves of all candidates together, although the first round is always whole.
+A small network needs some seconds for them. If too few are left for all candidates, the best play first."""
 _MOST_PRODUCTS = 2.5e11
 """Maximum product of the number of moves and the number of weights. It limits large networks to fewer moves,
 but not to fewer than `_FEWEST_MOVES`."""
@@ -155,8 +156,8 @@ def choose_description(
         network: the trained network.
         weights: the number of the network's weights.
         report: receives the results as lines of text.
-        accept: whether to ignore the result of the games; fields that games would determine then get the
-            most usual value.
+        accept: whether to accept a description that games refute or do not complete; open fields then get
+            the most usual value.
 
     Returns:
         The description, and the scores that support it.

@@ -162,7 +162,8 @@ def reference_answers(
 def network_evaluation(network: Network, description: Description, output: str | None = None) -> Evaluate:
     """Return a function that encodes views as `description` says, runs `network` and returns `output`.
 
-    Without `output`, the function returns the output that `description` names, or the only output.
+    Without `output`, the function returns the output that `description` names, or the only output. It raises
+    `ExportError` if the network refuses the views, or answers with NaN or plus infinity.
     """
     reads, output = description.reads, output or description.answers.output
 

@@ -63,7 +63,8 @@ def recorded_boards(
 ) -> RecordedBoards:
     """Return calibration boards and boards to measure on, from `file` or from games of `player`.
 
-    For a large network, the games provide a fifth of the boards.
+    For a large network, the games provide a fifth of the boards. Raises `ExportError` as
+    `read_boards` and `boards_from_games` do.
     """
     if file is not None:
         boards = read_boards(file, largest_exponent)

@@ -58,8 +58,8 @@ def choose_views(
 
     A setting loses nothing if the 95% interval of its paired difference to the best setting includes zero,
     and if its average is less than 2% below the best average. Settings that are clearly worse stop early, and
-    all stop after `most_seconds`. If the first round has not ended by then, the scores after the same number
-    of moves decide.
+    all stop after `most_seconds`. If the first round has not ended by then, the intervals of the scores after
+    the same number of moves decide.
 
     Returns:
         The chosen setting; and the scores of the other settings, None if too few moves were made to compare
@@ -79,10 +79,10 @@ def choose_views(
                 break  # the scores of the finished rounds decide
             if moves < _FEWEST_MOVES:
                 report(
-                    f"  only {moves} moves of each game were made in {most_seconds:.0f} s, too few to "
-                    "compare scores; the graph sees 1 view of a board"
+                    f"  each game reached only move {moves} in {most_seconds:.0f} s, too early to compare "
+                    "scores; the graph sees 1 view of a board"
                 )
-                return ViewSetting(1, "vote"), None
+                return min(players), None
             report(f"  time ran out before the games ended; the scores after {moves} moves decide")
             return _choose(reached, reached, report, moves)
         scores |= {

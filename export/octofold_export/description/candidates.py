@@ -55,11 +55,11 @@ class Candidate:
     nothing. No flag sets it."""
 
     def is_similar(self, other: Candidate) -> bool:
-        """Return whether this candidate and `other` give the network similar numbers.
+        """Return whether `other` reads the output in the same way, and gives the network similar numbers.
 
-        The divisors differ at most by a factor of 2, and either both candidates read tiles, or both read
-        logarithms or exponents. Games cannot distinguish such candidates: a network may even play better with
-        numbers that it was not trained on.
+        One-hot inputs must be equal. For numbers, the divisors differ at most by a factor of 2, and either
+        both candidates read tiles, or both read logarithms or exponents. Games cannot distinguish them: a
+        network may even play better with numbers that it was not trained on.
         """
         one, two = self.description, other.description
         factor = one.reads.divide_by / two.reads.divide_by
@@ -214,8 +214,8 @@ def _transposed(description: Description) -> Description:
 def choose_usual(candidates: Sequence[Candidate]) -> tuple[Candidate, Sequence[str], str]:
     """Return the most usual of `candidates`, the flags in which they differ, and a request for these flags.
 
-    If some candidates have the default of a field, the other candidates are ignored, and the request does not
-    name the field. The request is empty if one candidate is left.
+    If some candidates have the default of a field, the other candidates are ignored. The request then only
+    says when to use another value. It is empty if one candidate is left.
     """
     usual = candidates
     for field, default in _DEFAULTS.items():

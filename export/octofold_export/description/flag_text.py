@@ -28,7 +28,7 @@ def flags_with_placeholders(flags: Iterable[str], description: Description | Non
 
 
 def flag_values(description: Description) -> dict[str, str | None]:
-    """Return the value of each flag by its name; None for flags that do not apply."""
+    """Return flag values except --scale, --value and --largest-exponent; None for flags that do not apply."""
     reads, answers = description.reads, description.answers
     one_hot = reads.planes is not None
     divided = not one_hot and reads.type.startswith("float")

@@ -62,7 +62,7 @@ class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The fields of `description.Description` that the user gives; the other fields are None."""
+    """The fields of `description.Description` that the user gives."""
 
     reads: ReadsHints = ReadsHints()
     answers: AnswersHints = AnswersHints()

@@ -17,7 +17,7 @@ class NetworkError(OctofoldError):
 
 
 class NoBatchError(ExportError):
-    """The network accepts only one board at a time, or its answer to a board depends on the batch."""
+    """The network takes only single boards, loops over boards, or answers a board differently in a batch."""
 
 
 class Network(Protocol):

@@ -20,7 +20,7 @@ def answers_of(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[A
 
     Raises:
         NeedsFlags: several outputs may be the answer, or `--scale` is missing.
-        ExportError: the hints contradict the outputs.
+        ExportError: the answer has the wrong shape or type, or the hints contradict the outputs.
     """
     name, output = _answer_output(hints, outputs)
     width = numbers_per_board(output)

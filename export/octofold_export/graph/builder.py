@@ -179,7 +179,7 @@ class GraphBuilder:
 
 
 def keep_outputs(graph: onnx.GraphProto, outputs: Sequence[onnx.ValueInfoProto]) -> None:
-    """Remove all parts of the graph that do not contribute to `outputs`."""
+    """Remove nodes and constants that do not contribute to `outputs`, and inputs that only name constants."""
     needed, nodes = {output.name for output in outputs}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):

@@ -109,7 +109,7 @@ def _quantized(
 
 
 def check_float16_range(body: onnx.ModelProto, inputs: NDArray[Any]) -> None:
-    """Raise `ExportError` if a number that `body` computes from `inputs` is too large for float16.
+    """Raise `ExportError` if `body` fails on `inputs`, or computes a number that is too large for float16.
 
     Running the float16 graph on a CPU cannot show this, because onnxruntime computes it in float32 there.
     """

@@ -7,7 +7,7 @@ The layers are calibrated in order, each on the rounded outputs of the previous 
   the same number. The results stay the same, and the ranges of the channels become more similar (after Nagel
   et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019; here, the
   ranges are measured).
-- The largest activation that a scale represents is a high quantile of the activations, not their maximum.
+- The largest activation that a scale represents is their maximum or a high quantile, whichever fits better.
 - Weights are rounded so that a layer's sums change as little as possible on its real inputs (least squares).
   First the weights are fitted to the rounded inputs. Then they are rounded one input at a time, and the error
   is moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative

@@ -6,9 +6,9 @@ windows of four cells, so the features of all of them fit a table. The layer the
 window, and its weights are not rounded. The graph contains the terms of the sum, not the table, because
 runtimes add up constants while loading.
 
-In the other layers, every product is between DequantizeLinear and QuantizeLinear nodes, which onnxruntime
-fuses with the product into one integer operation (QGemm). Activations have the zero point 0, so the
-saturation of QuantizeLinear is the ReLU. `calibration` chooses the integers and the scales.
+In the other layers, DequantizeLinear nodes come before every product, and QuantizeLinear nodes after the
+hidden ones. onnxruntime fuses them with the product into one integer operation (QGemm). Activations have the
+zero point 0, so the saturation of QuantizeLinear is the ReLU. `calibration` chooses the integers and scales.
 """
 
 from __future__ import annotations

@@ -92,6 +92,6 @@ def _read_result(file: Path) -> EvaluationFile:
         )
     if result.missing_games or result.statistics is None:
         raise ExportError(
-            f"{file}: the evaluation lacks {result.missing_games} games; repeat its command to play them"
+            f"{file}: the evaluation lacks {result.missing_games} of its games; repeat its command"
         )
     return result

@@ -2,7 +2,7 @@
 
 A version is written into a temporary folder, which is then renamed, so that no server ever loads an
 incomplete version. Published graphs are never changed. A killed export leaves its temporary folder, which
-the next export of the model removes. A lock on a temporary folder shows that its export still runs.
+the next export of the model removes if the file system has locks: a lock shows that an export still runs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def publish(
 
 @contextlib.contextmanager
 def locked_version(folder: Path) -> Iterator[None]:
-    """Lock a published version while the `with` block reads and replaces its files.
+    """Lock a published version while the `with` block reads and replaces its files, if locks are available.
 
     Raises:
         ExportError: the folder cannot be opened.

@@ -49,7 +49,7 @@ def _newest_published(models: Path, name: str) -> int | None:
 def play_against_newest(
     flags: Flags, version: int, files: Mapping[str, Content], report: Callable[[str], None]
 ) -> NoWorse | None:
-    """Play the new version against the newest published one, until the games show whether it is worse.
+    """Play the new version against the newest published one, until the games decide or reach --limit.
 
     The games are kept in a folder below `results`; if the same export runs again, it continues them.
 

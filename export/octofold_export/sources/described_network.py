@@ -97,7 +97,7 @@ def described_source(
     """Make a source from a network and the user's `hints`, which `describe` completes.
 
     Raises:
-        NoBatchError: the network needs single boards.
+        NoBatchError: the network needs single boards, or its answers depend on the batch.
         ExportError: the hints do not fit the network, or it cannot be converted to ONNX.
     """
     description, evidence = describe(hints, network)

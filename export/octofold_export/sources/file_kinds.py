@@ -45,7 +45,7 @@ def check_size(file: Path, size: int | None = None) -> None:
         meant = similar(file) if isinstance(error, FileNotFoundError) else ""
         raise ExportError(f"{file}: {error.strerror}{meant}") from error
     if size > MOST_BYTES:
-        raise ExportError(f"{file}: the weights must take less than 2 GiB, got {size / 2**30:.2f} GiB")
+        raise ExportError(f"{file}: the weights must take at most {MOST_BYTES:,} bytes, got {size:,}")
 
 
 def kind_of(content: bytes) -> str:

@@ -23,7 +23,7 @@ from octofold_export.sources.torch_network import TorchNetwork
 
 
 def from_checkpoint(folder: Path) -> Source:
-    """Make a source from a checkpoint of any network that Octofold trains.
+    """Make a source from a checkpoint of any PyTorch network that Octofold trains.
 
     Raises:
         ExportError: the checkpoint cannot be read, or its network cannot be exported.

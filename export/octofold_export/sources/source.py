@@ -57,7 +57,7 @@ class Source:
     """A function that computes the values `[N, 4]` of moves faster than `evaluate`, with -inf for illegal
     moves; None if the network has no such function."""
     evidence: Evidence | None = None
-    """The scores of games that support the description; None for our own networks."""
+    """The scores of games that support the description; None without games, as for our own networks."""
 
     @property
     def is_large(self) -> bool:

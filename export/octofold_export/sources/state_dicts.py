@@ -84,7 +84,7 @@ def choose_state_dict(
 
 
 def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
-    """Return the state dicts that the user may want: no copies, and preferably an average or the policy."""
+    """Return the state dicts that the user may want: if possible no copies, but an average or the policy."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
         named = [state for state in left if not state.words.isdisjoint(names)]

@@ -206,7 +206,7 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
     """Return the network in a TorchScript file of `torch.jit.save`, and the file's SHA-256.
 
     Raises:
-        ExportError: the file cannot be read, or a parameter is not finite.
+        ExportError: the file is not a readable TorchScript file, or its weights are not finite.
     """
     content = read_file(file)
     try:

@@ -95,3 +95,5 @@ def test_if_no_game_ends_in_time_scores_after_equally_many_moves_decide() -> Non
 
 def test_without_time_for_games_the_graph_gets_one_view() -> None:
     assert slowly({ONE: Poor(), EIGHT_VOTE: Good()}, seconds=200) == (ONE, None)
+    one_mean = ViewSetting(1, "mean")
+    assert slowly({EIGHT_MEAN: Good(), one_mean: Poor()}, seconds=200) == (one_mean, None)

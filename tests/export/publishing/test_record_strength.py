@@ -99,7 +99,7 @@ def test_programs_that_change_a_card_at_the_same_time_lose_no_change(models: Pat
         ({"sha256": "0" * 64}, "not by"),
         ({"schema": 1}, "schema must be 2 or 3 or 4, got 1"),
         ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),
-        ({"missing_games": 3}, "the evaluation lacks 3 games; repeat its command"),
+        ({"missing_games": 3}, "the evaluation lacks 3 of its games; repeat its command"),
         ({"slice": {"number": 1, "of": 4, "games": 16}}, "only slice 1/4 of the games"),
     ],
 )

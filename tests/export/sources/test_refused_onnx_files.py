@@ -79,7 +79,7 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
 @pytest.mark.parametrize(
     ("write", "flags", "message"),
     [
-        (huge, [], "the weights must take less than 2 GiB, got 3.00 GiB"),
+        (huge, [], "the weights must take at most 2,130,706,432 bytes, got 3,221,225,472"),
         (no_model, [], "not an ONNX file"),
         (a_folder, [], "a folder; docs/export.md has the command that converts a SavedModel"),
         (not_a_number, [], "the constant 'weights' contains NaN"),

@@ -170,7 +170,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_acc
         (["--module", "HERE:Linear", "--weights", "nan.pt"], "NaN or infinite numbers"),
         (
             ["--module", "HERE:Linear", "--weights", "bomb.pt"],
-            "bomb.pt: the weights must take less than 2 GiB, got 3.00 GiB",
+            "bomb.pt: the weights must take at most 2,130,706,432 bytes, got 3,221,225,472",
         ),
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
         (["--module", "HERE:three_numbers"], "must have the shape [N, 4] for policy_logits, got [N, 3]"),
