@@ -105,8 +105,8 @@ COMMANDS = (
         "train every network of the published tables on the same moves",
         "Train every network of the published tables of supervised networks on the same positions, let each "
         "play, and print its figures beside the published ones. Every network first learns from a million "
-        "positions and plays, then from two, four, eight million and so on. After Ctrl-C or --minutes, the "
-        "same command continues, also with a larger --positions.",
+        "positions, or an eighth of --positions if that is less, and plays, then from twice as many, and so "
+        "on. After Ctrl-C or --minutes, the same command continues, also with a larger --positions.",
         TableFlags,
         imported("octofold_papers.commands", "rebuild_table"),
     ),

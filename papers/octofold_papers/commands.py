@@ -58,10 +58,11 @@ def train(name: str, flags: RunFlags) -> None:
 
 
 def rebuild_table(flags: TableFlags) -> None:
-    """Train all networks of the published tables, let each network play, and print the tables.
+    """Train the networks of --rows, or else of all published tables, let each play, and print the tables.
 
     Raises:
         TrainingError: a network cannot be trained, a file is damaged, or another process uses the folder.
+        OctofoldError: the moves or the teacher cannot be read.
     """
     names = flags.rows or list(ROWS)
     options = TableOptions(flags.positions, flags.games, tuple(ROWS[name] for name in names))

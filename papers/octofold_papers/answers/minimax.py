@@ -3,7 +3,7 @@
     board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
 
 The search looks only at the worst new tiles, which keeps the tree narrow. A move that makes the tile
-2048 wins, and a sooner win is worth more than a later one
+`win`, by default 2048, wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 
 The heuristic rewards empty cells and the largest tile. It penalizes roughness (the differences between
@@ -57,9 +57,9 @@ class MinimaxPlayer(ValuePlayer):
     milliseconds: int = 0
     """Time limit per board. The search starts at `depth` and repeats one move deeper until time runs out.
 
-    The limit counts the CPU time of the board's own thread. So other boards and programs slow a game down but
-    do not make its moves worse. With a limit, moves depend on the machine's speed. 0 means no limit and
-    one search, `depth` moves deep.
+    It stops earlier if more depth cannot change the move. The limit counts the CPU time of the board's own
+    thread. So other boards and programs slow a game down but do not make its moves worse. With a limit, moves
+    depend on the machine's speed. 0 means no limit and one search, `depth` moves deep.
     """
     win: int = 2048
     """The tile that wins. A board that already has it, or a larger one, cannot win. 0 disables winning."""

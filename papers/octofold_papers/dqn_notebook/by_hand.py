@@ -17,7 +17,7 @@ _LETTERS = {"w": "up", "d": "right", "s": "down", "a": "left"}
 
 
 def play_in_a_window(flags: WindowFlags) -> int:
-    """Let a person play games in a window until they close it, and return the exit code."""
+    """Let a person play games in a window until they quit, and return the exit code."""
     try:
         window = Window("2048")
         play(window, flags.seed)

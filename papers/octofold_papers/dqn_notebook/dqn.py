@@ -1,9 +1,9 @@
 """Deep Q-learning: a network learns the values of moves from the moves that it has made.
 
 This follows Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch", 2023. It
-plays one game at a time. Every move is followed by an update on a batch from the last 10,000 moves. The
-reward is the number of merges. The target of a move is its reward plus 0.9 times the largest value of the
-four next moves, legal or not. Gradients flow through the target, too.
+plays one game at a time. After 1,000 moves, every move is followed by an update on a batch from the last
+10,000 moves. The reward is the number of merges. The target of a move is its reward plus 0.9 times the
+largest value of the four next moves, legal or not. Gradients flow through the target, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from torch.nn.functional import mse_loss
 
 CURVES = Curves(
     {
-        "loss": "Loss: distance between values and targets",
+        "loss": "Loss: mean squared error of values",
         "average_score": "Average score of the games that ended",
     }
 )
@@ -51,7 +51,7 @@ class DQNOptions:
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
     replay: int = option(10_000, "size of the replay buffer, in moves", minimum=1, fixed=True)
     batch_size: int = option(100, "moves per update", minimum=1)
-    first_moves: int = option(1000, "moves made before the first update")
+    first_moves: int = option(1000, "minimum number of moves before the first update")
     discount: float = option(0.9, "discount factor of rewards per move", maximum=1)
     epsilon: float = option(0.9, "initial probability of a random move", maximum=1)
     epsilon_decay: float = option(0.998, "factor by which epsilon changes after each game", maximum=1)

@@ -44,7 +44,7 @@ class Result:
 def read_games(file: Path) -> list[dict[str, Any]]:
     """Return the games of a file, each with `game`, `score` and `tile`. A missing file has none.
 
-    A truncated last line is ignored. Raises `TrainingError` if the file is damaged in another way.
+    A truncated last line is ignored. Raises `TrainingError` if the file is unreadable or damaged otherwise.
     """
     if not file.exists():
         return []

@@ -1,9 +1,9 @@
 """Rebuilds the published tables: trains every network on the same positions and lets each network play.
 
-The work has stages: all networks learn from a million positions and play, then from two, four, eight million
-and so on. As published, the learning rate of Adam never changes. So each stage continues the one before, and
-the scores of the stages form the curve of score against positions. A later call may have more positions.
-After an interruption, the states of the networks and all finished games are kept.
+The work has stages: all networks learn from a million positions (fewer in a small table) and play, then from
+twice as many, and so on. As published, the learning rate of Adam never changes. So each stage continues the
+one before, and the scores of the stages form the curve of score against positions. A later call may have more
+positions. After an interruption, the states of the networks and all finished games are kept.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TableOptions:
 
 
 class OutOfTime(Exception):
-    """An exception: the time limit has been reached."""
+    """The time limit of `Table.run` has been reached; another call continues."""
 
 
 class Table:
@@ -162,16 +162,14 @@ class Table:
 
             def show_games(line: str, share: float, number: int = number) -> None:
                 done = (number + share) / len(VIEWS)
-                self._show(
-                    f"{row.name}, {positions:,} positions: {line}", trained + done * (played - trained)
-                )
+                self._show(f"{title}: {line}", trained + done * (played - trained))
 
             self._play(place, views, show_games)
 
     def _train(
         self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
     ) -> bool:
-        """Train up to `positions`. Return False if the network has already learned from more positions."""
+        """Train up to `positions`; return False, or raise at the last stage, if the network is past them."""
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
@@ -228,7 +226,7 @@ class Table:
                     raise OutOfTime
 
     def results(self) -> list[Result]:
-        """Return the results so far: all games of every network, stage and number of views.
+        """Return the results so far: games up to `options.games` of every network, stage and number of views.
 
         This includes networks and stages in the folder that the options do not name.
 
@@ -259,9 +257,10 @@ class Table:
 def stages(positions: int) -> list[int]:
     """Return the stages: the numbers of positions after which networks play, at least four if possible.
 
-    Each number is about twice the one before, and the last is `positions`. The first is an eighth
-    of `positions` if this is below a million, otherwise a million. So larger tables contain the stages of
-    smaller ones. Networks learn from whole batches, so a small number of positions has fewer stages.
+    Each number is at most about twice the one before, and the last is `positions`. The first is an eighth of
+    `positions` if this is below a million, otherwise a million. So larger tables repeat the stages of smaller
+    ones above eight million, except the last. Networks learn from whole batches, so few positions have fewer
+    stages.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
         halves = (positions >> halvings for halvings in range(_LEAST_STAGES))

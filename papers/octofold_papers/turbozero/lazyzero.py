@@ -6,9 +6,9 @@ that the page does not give come from the code with which the network was traine
 
 Before each move of a game, many rollouts start from the board. The value head estimates the number of moves
 left at the end of a rollout (`TensorRollouts`). The game's move is drawn from the shares N(a) / N of the N
-rollouts that began with move a. The policy head learns these shares. The value head learns the number of
-moves that the game really had left. Both learn from random positions of the latest finished games. Each
-position is turned at random.
+rollouts that began with move a. The policy head learns these shares. The value head learns the logarithm of
+the number of moves that the game really had left. Both learn from random positions of the latest finished
+games. Each position is turned at random.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class LazyZero(GamesRun[LazyZeroProgress]):
         return rate
 
     def learn(self, moves: int = 8) -> LazyZeroProgress:
-        """Make `moves` moves in each game, or fewer at the end of the run. Learn after each finished game.
+        """Make `moves` moves in each game, or fewer at the end of the run. Learn after enough games.
 
         Raises:
             TrainingError: the loss is not a finite number.
