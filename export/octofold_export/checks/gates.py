@@ -67,8 +67,8 @@ def plays_alike(full: onnx.ModelProto, moves_only: onnx.ModelProto, boards: NDAr
 def check_parity(graph: FoldedGraph, reference: Reference) -> float:
     """Raise `GateError` unless the graph answers like the trained network, for single boards and in a batch.
 
-    Legal moves must be equal, and probabilities close. Moves and votes must be equal unless rounding errors
-    decide them.
+    Legal moves must be equal, and probabilities and values close. Moves and votes must be equal unless
+    rounding errors decide them.
 
     Returns:
         The share of boards of the batch on which graph and network play the same move.

@@ -29,7 +29,7 @@ third of the recorded boards are calibration boards."""
 _MEASURED_BOARDS = 10_240
 """Number of boards on which the graphs are compared."""
 _LARGE_DIVISOR = 5
-"""Divisor of the number of recorded boards for a large network."""
+"""Divisor of the number of boards from games for a large network."""
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
 """Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
@@ -50,7 +50,7 @@ _EMPTY_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class RecordedBoards:
-    """Boards from games: the calibration boards of int8, and the boards on which graphs are measured."""
+    """Recorded boards: the calibration boards of int8, and the boards on which graphs are measured."""
 
     calibration: NDArray[np.uint8]
     """Calibration boards `[M, 16]`, from which the quantization to int8 derives its scales and integers."""
@@ -171,10 +171,10 @@ def calibration_views(
 def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
     """Return boards `[M, 16]` for every stage of a game, by the name of the stage.
 
-    The stages divide the boards of the player's `own` games by their largest tile. Two more groups are random
-    boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are rare in games,
-    but they decide good games, so they are measured separately. A network that does not read these tiles gets
-    no late boards. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
+    The stages divide `own`, boards from the player's games or a file, by their largest tile. Two more groups
+    are random boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are rare
+    in games, but they decide good games, so they are measured separately. A network that does not read these
+    tiles gets no late boards. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
     """
     largest = own.max(axis=1)
     by_stage = {

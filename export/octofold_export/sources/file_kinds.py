@@ -35,9 +35,9 @@ _FIELDS_OF_ONNX = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 
 def check_size(file: Path, size: int | None = None) -> None:
-    """Raise `ExportError` if a file is missing, or its weights are too large for a published model.
+    """Raise `ExportError` if the weights in a file are too large for a published model.
 
-    `size` is the size of the weights in bytes; None for the size of the file.
+    `size` is the size of the weights in bytes; None for the size of the file, which must then exist.
     """
     try:
         size = file.stat().st_size if size is None else size

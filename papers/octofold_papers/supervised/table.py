@@ -39,7 +39,7 @@ from octofold_papers.supervised.results import Result, read_games, result_of
 from octofold_papers.supervised.shards import ShuffledMoves
 
 FIRST_STAGE = 1_000_000
-"""Positions of the first stage. Each further stage doubles the number of positions."""
+"""Positions of the first stage, except in small tables. `stages` gives the further stages."""
 _LEAST_STAGES = 4
 VIEWS = (8, 1)
 _SEED_OF_GAMES = 1
