@@ -172,9 +172,9 @@ def boards_by_stage(own: NDArray[np.uint8], largest_exponent: int, seed: int) ->
     """Return boards `[M, 16]` for every stage of a game, by the name of the stage.
 
     The stages divide `own`, boards from the player's games or a file, by their largest tile. Two more groups
-    are random boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are rare
-    in games, but they decide good games, so they are measured separately. A network that does not read these
-    tiles gets no late boards. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
+    are random boards, and late boards, which contain a 16384 and a 32768 in random cells. Late boards are
+    rare in games, but they decide good games, so they are measured separately. A network that does not read
+    these tiles gets no late boards. A stage with fewer than `_FEWEST_IN_STAGE` boards is left out.
     """
     largest = own.max(axis=1)
     by_stage = {
