@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client, RemotePlayer
-from octofold_export.checks.sample_boards import read_boards
+from octofold_export.checks.calibration_and_comparison_boards import read_boards
 from octofold_game import bitboards, rules, spawns
 from octofold_game.play_logs.moves import LoggedMoves
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer

@@ -13,7 +13,7 @@ To understand how a network becomes a graph, read in this order:
    ONNX file (`sources.onnx_file`) or a PyTorch network (`sources.torch_sources`).
    `sources.octofold_checkpoint` and `sources.ntuple` make it from the kinds of network that Octofold trains.
    Some of these kinds have faster graphs, which are built node by node (`handmade`).
-4. `precision`: `body_conversion` converts any network to 8 bits and to float16. `calibration` and
+4. `precision`: `body_conversion` converts any network to 8 bits and to float16. `int8_quantization` and
    `int8_layers` make the 8-bit form of networks with a hand-made graph.
 5. `checks`: `reference` computes the expected answers of a graph, and `gates` compares a graph with them.
    `views_choice` chooses the number of views by playing games.

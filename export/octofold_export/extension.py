@@ -14,8 +14,8 @@ import onnx
 from msgspec.structs import replace
 from octofold_game.contract.model import GRAPH_FILES, MOVES_FILES, PRECISIONS, Card, GraphFile, Precision
 
+from octofold_export.checks.calibration_and_comparison_boards import calibration_and_comparison_boards
 from octofold_export.checks.folded_graph import FoldedGraph
-from octofold_export.checks.sample_boards import Report, recorded_boards
 from octofold_export.errors import ExportError
 from octofold_export.flags import Flags
 from octofold_export.graph.heads import Spread
@@ -28,6 +28,7 @@ from octofold_export.network_export import (
     wanted_precisions,
     with_checks,
 )
+from octofold_export.printing import Report
 from octofold_export.publishing.published_card import change_card, check_file, read_published
 from octofold_export.publishing.version_files import graph_entry, with_agreement, with_moves, write_metadata
 from octofold_export.sources.source import Source
@@ -59,7 +60,7 @@ def extend(load: Callable[[], Source], flags: Flags, report: Report) -> Path:
     flags = dataclasses.replace(flags, views_output=player.with_views)
     spread = None if card.tie is None else Spread(card.temperature or 1.0, card.tie)
     plan = ExportPlan(source, flags, rule, card.symmetries, spread)
-    boards = recorded_boards(
+    boards = calibration_and_comparison_boards(
         player, flags.boards, source.description.largest_exponent, report, is_large=source.is_large
     )
     reference, equal = check_float32(plan, player, boards, report)

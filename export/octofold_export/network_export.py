@@ -29,6 +29,15 @@ from octofold_game.contract.model import (
 from octofold_game.symmetries import VIEWS
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
+from octofold_export.checks.calibration_and_comparison_boards import (
+    SEED,
+    ChosenBoards,
+    boards_by_stage,
+    boards_from_games,
+    calibration_and_comparison_boards,
+    calibration_views,
+    read_boards,
+)
 from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -40,23 +49,13 @@ from octofold_export.checks.gates import (
     plays_alike,
 )
 from octofold_export.checks.reference import Reference, measured_spread, plain_head, reference_answers
-from octofold_export.checks.sample_boards import (
-    SEED,
-    RecordedBoards,
-    Report,
-    boards_by_stage,
-    boards_from_games,
-    calibration_views,
-    read_boards,
-    recorded_boards,
-    silent,
-)
 from octofold_export.checks.views_choice import ViewSetting, choose_views
 from octofold_export.errors import ExportError
 from octofold_export.flags import Flags
 from octofold_export.graph.early_exit import moves_graph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import GraphEvaluator, Head, Spread, head
+from octofold_export.printing import Report, silent
 from octofold_export.publishing.repository import VersionExistsError, check_publishable, next_version, publish
 from octofold_export.publishing.strength_gate import play_against_newest
 from octofold_export.publishing.version_files import Agreement, triton_config, version_files, with_comparison
@@ -195,7 +194,7 @@ def export_network(load: Callable[[], Source], flags: Flags, report: Report) -> 
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
-    boards = recorded_boards(
+    boards = calibration_and_comparison_boards(
         player, flags.boards, source.description.largest_exponent, report, is_large=source.is_large
     )
     reference, equal = check_float32(plan, player, boards, report)
@@ -268,7 +267,7 @@ def with_checks(
     card: Card,
     equal: float,
     reference: Reference,
-    boards: RecordedBoards,
+    boards: ChosenBoards,
     flags: Flags,
     calibration: int,
 ) -> Card:
@@ -311,7 +310,7 @@ def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
 
 
 def check_float32(
-    plan: ExportPlan, player: FoldedGraph, boards: RecordedBoards, report: Report
+    plan: ExportPlan, player: FoldedGraph, boards: ChosenBoards, report: Report
 ) -> tuple[Reference, float]:
     """Compare the float32 graph with the network itself, and check its equivariance.
 
@@ -339,7 +338,7 @@ def add_reduced_precision(
     plan: ExportPlan,
     precision: Precision,
     player: FoldedGraph,
-    boards: RecordedBoards,
+    boards: ChosenBoards,
     reference: Reference,
     made: NewGraphs,
     report: Report,
@@ -363,7 +362,7 @@ def add_reduced_precision(
 
 
 def agreement_with(
-    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: RecordedBoards
+    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: ExportPlan, boards: ChosenBoards
 ) -> Agreement:
     """Return how often a reduced precision plays the same move as float32.
 

@@ -34,8 +34,9 @@ from octofold_game.player_specs import MadePlayer, SpecError, make_player
 from octofold_game.system.processors import usable_cores
 from octofold_players.expectimax.player import HeuristicExpectimaxPlayer
 
-from octofold_export.checks.sample_boards import Report, boards_from_games
+from octofold_export.checks.calibration_and_comparison_boards import boards_from_games
 from octofold_export.errors import ExportError, GateError, WrongUsage
+from octofold_export.printing import Report
 from octofold_export.publishing.published_card import file_digest
 from octofold_export.publishing.readme import render_readme
 from octofold_export.publishing.repository import (

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_export import player_export
-from octofold_export.checks.sample_boards import Report, boards_from_games
+from octofold_export.checks.calibration_and_comparison_boards import boards_from_games
 from octofold_export.cli import main
+from octofold_export.printing import Report
 from octofold_game.contract.model import PLAYER_CARD_FORMAT, read_card
 from octofold_game.player import Player
 from octofold_players.endgame.formation import SIX

@@ -20,13 +20,13 @@ from octofold_game.episodes import Episodes
 from octofold_game.rules import afterstates
 
 from octofold_export.checks.reference import Evaluate, network_evaluation, plain_head
-from octofold_export.checks.sample_boards import Report
 from octofold_export.description.candidates import Candidate, choose_usual, find_candidates
 from octofold_export.description.description import Description
 from octofold_export.description.flag_text import flags_of, flags_with_placeholders
 from octofold_export.description.hints import Hints
 from octofold_export.description.network import Network
 from octofold_export.errors import NeedsFlags
+from octofold_export.printing import Report
 
 LONGEST_GAME = 400
 """Maximum number of moves of a game. In this many moves, a network that reads boards correctly scores several

@@ -15,9 +15,9 @@ from octofold_game.contract.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES, VIEWS
 
+from octofold_export.checks.calibration_and_comparison_boards import random_boards
 from octofold_export.checks.folded_graph import FoldedGraph, Mover, Outputs
 from octofold_export.checks.reference import Reference
-from octofold_export.checks.sample_boards import random_boards
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.early_exit import with_weights
 

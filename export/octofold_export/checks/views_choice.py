@@ -19,8 +19,8 @@ from octofold_game.episodes import Episodes, IllegalMoveError
 from octofold_game.system.processors import usable_cores
 
 from octofold_export.checks.folded_graph import Mover
-from octofold_export.checks.sample_boards import Report
 from octofold_export.errors import ExportError
+from octofold_export.printing import Report
 
 Scores = NDArray[np.float64]
 """The scores `[G]` of a player's games; all players play the same games in the same order."""

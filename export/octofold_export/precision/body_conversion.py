@@ -30,7 +30,7 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from octofold_export.errors import ExportError
 from octofold_export.graph.sessions import new_session
-from octofold_export.quiet import quiet
+from octofold_export.printing import quiet
 
 _LARGEST = float(np.finfo(np.float16).max)
 _PRODUCTS = ("Conv", "Gemm", "MatMul")

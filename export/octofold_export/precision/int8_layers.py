@@ -8,7 +8,8 @@ runtimes add up constants while loading.
 
 In the other layers, DequantizeLinear nodes come before every product, and QuantizeLinear nodes after the
 hidden ones. onnxruntime fuses them with the product into one integer operation (QGemm). Activations have the
-zero point 0, so the saturation of QuantizeLinear is the ReLU. `calibration` chooses the integers and scales.
+zero point 0, so the saturation of QuantizeLinear is the ReLU. `int8_quantization` chooses integers
+and scales.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.heads import GraphEvaluator
 from octofold_export.handmade.layers import float16_network, float32_network
 from octofold_export.handmade.weights import has_handmade_form, weights_of
-from octofold_export.precision.calibration import quantize_network, thin_for_convolutions
+from octofold_export.precision.int8_quantization import quantize_network, thin_for_convolutions
 from octofold_export.sources.described_network import described_source
 from octofold_export.sources.source import Boards, Source
 from octofold_export.sources.torch_network import TorchNetwork

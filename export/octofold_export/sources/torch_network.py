@@ -22,7 +22,7 @@ from octofold_export.description.description import ElementType
 from octofold_export.description.network import NetworkError, NoBatchError
 from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
-from octofold_export.quiet import quiet
+from octofold_export.printing import quiet
 from octofold_export.sources.file_kinds import advice
 from octofold_export.sources.onnx_body import loop_over_boards, make_body
 from octofold_export.sources.torch_files import is_lazy, read_file

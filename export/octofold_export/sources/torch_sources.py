@@ -16,10 +16,10 @@ import torch
 from octofold_game.commands.suggestions import did_you_mean
 from torch import Tensor, nn
 
-from octofold_export.checks.sample_boards import Report, silent
 from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.network import NoBatchError
 from octofold_export.errors import ExportError, NeedsFlags
+from octofold_export.printing import Report, silent
 from octofold_export.sources.described_network import (
     Describe,
     describe_without_games,

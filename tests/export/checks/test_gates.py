@@ -7,10 +7,10 @@ import onnx
 import pytest
 import torch
 from numpy.typing import NDArray
+from octofold_export.checks.calibration_and_comparison_boards import random_boards
 from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.checks.gates import check_agreement, check_equivariance, parity_boards, plays_alike
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
-from octofold_export.checks.sample_boards import random_boards
 from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import GateError
 from octofold_export.graph.encoded_body import EncodedBody

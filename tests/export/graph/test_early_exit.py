@@ -12,7 +12,7 @@ from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_export.precision.calibration import calibrate
+from octofold_export.precision.int8_quantization import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.rules import legal_moves

@@ -1,12 +1,19 @@
-"""Suppresses the output of libraries that report their errors as exceptions, such as exporters."""
+"""Progress messages, and `quiet`, which hides the output of libraries that report errors as exceptions."""
 
 from __future__ import annotations
 
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
+Report = Callable[[str], None]
+"""A function that receives progress messages, one line each."""
+
+
+def silent(_line: str) -> None:
+    """Discard a progress message: a `Report` that prints nothing."""
 
 
 @contextmanager

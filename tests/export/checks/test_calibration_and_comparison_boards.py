@@ -5,8 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from octofold_export.checks.calibration_and_comparison_boards import (
+    FEWEST_BOARDS,
+    boards_from_games,
+    read_boards,
+)
 from octofold_export.checks.folded_graph import FoldedGraph
-from octofold_export.checks.sample_boards import FEWEST_BOARDS, boards_from_games, read_boards
 from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head

@@ -1,9 +1,8 @@
-"""Makes boards for calibration and comparison: from games, from a file, or at random."""
+"""Chooses the calibration boards of int8 and boards for comparisons: from games, a file, or at random."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,10 @@ from octofold_game.symmetries import CELLS, VIEWS
 
 from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
+from octofold_export.printing import Report
 
 FEWEST_BOARDS = 256
 SEED = 1
-Report = Callable[[str], None]
-"""A function that receives progress messages, one line each."""
 
 _CALIBRATION_BOARDS = 4_096
 """Maximum number of calibration boards for int8. It exceeds the number of inputs of a wide layer. At most a
@@ -49,8 +47,8 @@ _EMPTY_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedBoards:
-    """Recorded boards: the calibration boards of int8, and the boards on which graphs are measured."""
+class ChosenBoards:
+    """The calibration boards of int8, and the boards on which graphs are compared."""
 
     calibration: NDArray[np.uint8]
     """Calibration boards `[M, 16]`, from which the quantization to int8 derives its scales and integers."""
@@ -58,10 +56,10 @@ class RecordedBoards:
     """Boards `[M, 16]` on which the graphs are compared, with no board in common with `calibration`."""
 
 
-def recorded_boards(
+def calibration_and_comparison_boards(
     player: Player, file: Path | None, largest_exponent: int, report: Report, *, is_large: bool
-) -> RecordedBoards:
-    """Return calibration boards and boards to measure on, from `file` or from games of `player`.
+) -> ChosenBoards:
+    """Return calibration boards and boards to compare graphs on, from `file` or from games of `player`.
 
     For a large network, the games provide a fifth of the boards. Raises `ExportError` as
     `read_boards` and `boards_from_games` do.
@@ -72,11 +70,7 @@ def recorded_boards(
         count = (_CALIBRATION_BOARDS + _MEASURED_BOARDS) // (_LARGE_DIVISOR if is_large else 1)
         report(f"playing games until they contain {count:,} different boards")
         boards = boards_from_games(player, count, largest_exponent, SEED, report)
-    return RecordedBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
-
-
-def silent(_line: str) -> None:
-    """Discard a progress message: a `Report` that prints nothing."""
+    return ChosenBoards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 3)]))
 
 
 def boards_from_games(

@@ -14,8 +14,8 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import FoldedNetwork, float32_network
 from octofold_export.handmade.weights import FoldableNetwork
-from octofold_export.precision.calibration import calibrate
 from octofold_export.precision.int8_layers import first_layer
+from octofold_export.precision.int8_quantization import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 
 POLICY = one_hot_description(16)
