@@ -23,7 +23,7 @@ from octofold_client.evaluation.playing import RETRY_TIMEOUT_SECONDS, MoveSource
 from octofold_client.evaluation.report import markdown, report
 from octofold_client.evaluation.result import Evaluation, RunFigures
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
-from octofold_client.evaluation.servers import Servers, sources_of
+from octofold_client.evaluation.server_connections import Connections, sources_of
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary, in_order
 from octofold_client.extras import require_extra
@@ -120,7 +120,7 @@ class Players:
     """
 
     targets: Sequence[str] = ()
-    """Addresses of the servers that have the models, as in `Servers`."""
+    """Addresses of the servers that have the models, as in `Connections`."""
     models: Sequence[tuple[str, str]] = ()
     """Name and version of each model. An empty name is the server's default model, an empty version is the
     newest ready one."""
@@ -134,7 +134,7 @@ class Players:
     contenders: list[Contender] = field(default_factory=list, init=False)
     """The models, then the local players."""
     check: Callable[[], None] = field(init=False)
-    _servers: Servers | None = field(default=None, init=False)
+    _servers: Connections | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         """Connect to the servers and find the models.
@@ -149,7 +149,7 @@ class Players:
             in_main_thread = threading.current_thread() is threading.main_thread()
             self.check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
             if self.models:
-                servers = Servers(self.targets, self.credentials, self.check, self.retry_timeout_seconds)
+                servers = Connections(self.targets, self.credentials, self.check, self.retry_timeout_seconds)
                 self._servers = stack.enter_context(servers)
                 self.contenders += [servers.select(*model) for model in self.models]
             self.contenders += self.local

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 from octofold_game.commands.options import File, Kind, Name, WrongValue, option
 
 from octofold_client.errors import InvalidRequest, UsageError
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.server_connections import Connections
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.targets import addresses_of
 
@@ -87,12 +87,12 @@ class ServerFlags(CredentialFlags):
 
     targets: Targets = option([DEFAULT_TARGET], SERVERS, flag="--target")
 
-    def servers(self) -> Servers:
+    def servers(self) -> Connections:
         """Return a context manager that connects to the servers.
 
         A line on standard error names each server that does not answer.
         """
-        return Servers(self.targets, self.credentials())
+        return Connections(self.targets, self.credentials())
 
 
 @dataclass(kw_only=True)

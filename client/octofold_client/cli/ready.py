@@ -6,7 +6,7 @@ from octofold_game.commands.subcommands import Command
 
 from octofold_client.cli.arguments import ServerFlags
 from octofold_client.errors import Unavailable
-from octofold_client.evaluation.servers import diagnose
+from octofold_client.evaluation.server_connections import diagnose
 from octofold_client.rpc.client import Client
 
 READY_TIMEOUT_SECONDS = 3.0

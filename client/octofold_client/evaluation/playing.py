@@ -28,7 +28,7 @@ from octofold_client.rpc.retry import EVALUATION_RETRY, RetryPolicy
 POLL_SECONDS = 0.2
 RETRY_TIMEOUT_SECONDS = 10.0
 """Default time for which unavailable servers are retried, for example while they restart."""
-FULL_TIMEOUT_SECONDS = 60.0
+QUEUE_FULL_TIMEOUT_SECONDS = 60.0
 """Minimum time for which servers with full queues are retried. If no server answers during this time, the
 queues may be too small for a group of games, and the evaluation ends."""
 _GROUPS_IN_FLIGHT = 2
@@ -105,7 +105,7 @@ class PlayedBatch:
 class _RetryLimits:
     retry: RetryPolicy
     timeout_seconds: float
-    full_timeout_seconds: float
+    queue_full_timeout_seconds: float
 
 
 @dataclass(eq=False)
@@ -147,7 +147,7 @@ def play(
     on_unfinished: Callable[[list[Episode]], None] = lambda _unfinished: None,
     retry: RetryPolicy = EVALUATION_RETRY,
     retry_timeout_seconds: float = RETRY_TIMEOUT_SECONDS,
-    full_timeout_seconds: float = FULL_TIMEOUT_SECONDS,
+    queue_full_timeout_seconds: float = QUEUE_FULL_TIMEOUT_SECONDS,
 ) -> Generator[PlayedBatch, None, None]:
     """Play games and yield the result of each answered batch.
 
@@ -163,17 +163,17 @@ def play(
         retry: the retry policy for servers that are unavailable or have full queues.
         retry_timeout_seconds: timeout for retries to an unavailable server. The games end when all servers
             have been unavailable for this long.
-        full_timeout_seconds: the games end when full queues have kept all servers from answering for this
-            long, or for `retry_timeout_seconds` if that is longer.
+        queue_full_timeout_seconds: the games end when full queues have kept all servers from answering for
+            this long, or for `retry_timeout_seconds` if that is longer.
 
     Raises:
         BrokenAnswer: a move is illegal, or an answer does not match its boards.
         EvaluationError: a server answers with another player than the selected one.
         OctofoldError: the last server failed, or the queues of all servers have been full for too long.
     """
-    full_timeout = max(full_timeout_seconds, retry_timeout_seconds)
-    retry_limits = _RetryLimits(retry, retry_timeout_seconds, full_timeout)
-    schedule = _Schedule(asks, seed, games, parallel, largest_exponent, retry_limits)
+    queue_full_timeout = max(queue_full_timeout_seconds, retry_timeout_seconds)
+    retry_limits = _RetryLimits(retry, retry_timeout_seconds, queue_full_timeout)
+    schedule = _FailoverSchedule(asks, seed, games, parallel, largest_exponent, retry_limits)
     try:
         while schedule.ready or schedule.in_flight:
             server, group, answer = schedule.next_answer(while_waiting)
@@ -198,8 +198,8 @@ def play(
         on_unfinished(schedule.unfinished())
 
 
-class _Schedule:
-    """The state of all games: waiting, in a group that is ready to send, or at a server."""
+class _FailoverSchedule:
+    """Which server gets which games, and which servers are paused or given up after errors."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class _Schedule:
         if isinstance(error, QueueFull):
             server.failures = 0
             waiting = self.in_flight > server.in_flight  # another server may still answer
-            if not waiting and now - self._last_answer > self._retry_limits.full_timeout_seconds:
+            if not waiting and now - self._last_answer > self._retry_limits.queue_full_timeout_seconds:
                 raise error
         else:
             server.failures += 1

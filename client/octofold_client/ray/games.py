@@ -21,7 +21,7 @@ from octofold_client.contenders.local_players import Contender, LocalContender, 
 from octofold_client.errors import BrokenAnswer, ClusterError, EvaluationError, OctofoldError
 from octofold_client.evaluation.playing import MoveSource, PlayedBatch, RunningGames, play
 from octofold_client.evaluation.result_folder import Conditions, differences
-from octofold_client.evaluation.servers import Servers, sources_of
+from octofold_client.evaluation.server_connections import Connections, sources_of
 from octofold_client.ray import cluster
 from octofold_client.rpc.credentials import Credentials
 
@@ -116,7 +116,7 @@ def _sources(work: TaskGames, stack: ExitStack) -> Sequence[MoveSource]:
     if player.spec:
         contender = local_player(player.spec)
     else:
-        servers = stack.enter_context(Servers([work.target], player.credentials()))
+        servers = stack.enter_context(Connections([work.target], player.credentials()))
         contender = servers.select(player.model, player.version)
     own = Conditions.of(contender, work.conditions.seed)
     if own != work.conditions:

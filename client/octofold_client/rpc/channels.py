@@ -8,10 +8,7 @@ report SERVING: gRPC watches the health of the server on every connection.
 
 import asyncio
 import atexit
-import itertools
 import json
-import logging
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -25,16 +22,12 @@ from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.failover import FailoverRotation
 from octofold_client.rpc.targets import addresses_of, is_name
-
-_READY = grpc.ChannelConnectivity.READY
-_FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 _WATCH_ENDS_SECONDS = 0.3
 """Time between the end of a watch and the closing of its channel. grpcio's watching threads end within 0.2 s,
 and print an exception if the channel is closed earlier."""
-
-_log = logging.getLogger(__name__)
 LONGEST_MS = 2**31 - 1
 
 OPTIONS = (
@@ -98,56 +91,10 @@ def methods_of(channel: Any) -> dict[str, Any]:
     }
 
 
-def _servers_to_use(states: Sequence[grpc.ChannelConnectivity]) -> Sequence[int]:
-    """Return the indices of the ready addresses.
-
-    If none is ready, return the indices of the addresses that have not failed. If all have failed, return
-    all indices.
-    """
-    ready = [number for number, state in enumerate(states) if state is _READY]
-    hopeful = [number for number, state in enumerate(states) if state not in _FAILED]
-    return ready or hopeful or range(len(states))
-
-
-class ReadyServers:
-    """Chooses the server of each call, in turn from the addresses of `_servers_to_use`.
-
-    Args:
-        addresses: the addresses, for the log.
-    """
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        self._addresses = addresses
-        self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
-        self._failed = [False] * len(addresses)  # whether each address failed since it was last ready
-        self._choices: Sequence[int] = range(len(addresses))
-        self._turn = itertools.count()
-        self._lock = threading.Lock()  # guards the states; `_choices` is replaced as a whole
-
-    def next_server(self) -> int:
-        """Return the index of the address to use next."""
-        choices = self._choices
-        return choices[next(self._turn) % len(choices)]
-
-    def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
-        """Record the state of the address with index `number`. Log if it fails or becomes ready again."""
-        with self._lock:
-            self._states[number] = state
-            self._choices = _servers_to_use(self._states)
-            was_failed, has_failed = self._failed[number], state in _FAILED
-            self._failed[number] = has_failed or (was_failed and state is not _READY)
-        if has_failed and not was_failed:
-            _log.warning(
-                "%s is not ready or cannot be reached; calls avoid it if possible", self._addresses[number]
-            )
-        elif was_failed and state is _READY:
-            _log.warning("%s is ready again", self._addresses[number])
-
-
 class _Method:
     """One method of several channels. Each call uses the next channel."""
 
-    def __init__(self, methods: Sequence[Any], servers: ReadyServers) -> None:
+    def __init__(self, methods: Sequence[Any], servers: FailoverRotation) -> None:
         self._methods = methods
         self._servers = servers
 
@@ -162,7 +109,7 @@ class _Channels:
     """Several channels that look like one channel to the stubs."""
 
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
-        self.servers = ReadyServers(addresses)
+        self.servers = FailoverRotation(addresses)
         self.channels = channels
 
     def unary_unary(self, *arguments: Any, **options: Any) -> _Method:

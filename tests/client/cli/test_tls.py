@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from octofold_client import Client
 from octofold_client.errors import Unavailable
-from octofold_client.evaluation.servers import diagnose
+from octofold_client.evaluation.server_connections import diagnose
 from octofold_client.rpc.credentials import Credentials
 from support.certificates import Authority
 from support.commands import failure, octofold

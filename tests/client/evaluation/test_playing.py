@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -220,8 +221,9 @@ def test_a_server_that_comes_back_gets_games_again() -> None:
 
 def test_a_server_whose_queue_stays_full_ends_the_evaluation() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
+    at_once = partial(play, retry=AT_ONCE, retry_timeout_seconds=0, queue_full_timeout_seconds=0)
     with pytest.raises(QueueFull):
-        list(play([busy], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=0, full_timeout_seconds=0))
+        list(at_once([busy], 7, range(4), 4, 15))
 
 
 def test_the_games_of_a_full_server_go_to_the_others() -> None:

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 from octofold_client import InvalidRequest
-from octofold_client.rpc.channels import ReadyServers
+from octofold_client.rpc.failover import FailoverRotation
 from octofold_client.rpc.targets import addresses_of, host_and_port
 
 READY = grpc.ChannelConnectivity.READY
@@ -38,7 +38,7 @@ def test_a_target_that_is_not_an_address_is_named(target: str) -> None:
 
 
 def test_calls_go_in_turn_to_ready_servers_else_to_connecting_ones_else_to_all() -> None:
-    servers = ReadyServers("abc")
+    servers = FailoverRotation("abc")
     assert sorted(servers.next_server() for _ in range(3)) == [0, 1, 2]
     servers.set_state(1, FAILED)
     assert {servers.next_server() for _ in range(4)} == {0, 2}

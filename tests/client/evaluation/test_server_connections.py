@@ -10,7 +10,7 @@ import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.errors import OtherEvaluation
 from octofold_client.evaluation.result_folder import Conditions
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.server_connections import Connections
 from octofold_client.ray.games import TaskGames, TaskPlayer, play_games
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_game.contract.model import CARD_FORMAT, Card, GraphFile, encode_card, short_digest
@@ -127,7 +127,7 @@ def test_an_answer_from_another_model_file_ends_an_evaluation_which_continues_wi
 
 def test_a_cluster_task_ends_without_retries_if_another_model_file_answers(two: list[Served]) -> None:
     target, servicer = two[0]
-    with Servers([target], PLAINTEXT) as servers:
+    with Connections([target], PLAINTEXT) as servers:
         conditions = Conditions.of(servers.select("one"), 0)
     servicer.changes_after = 60
     games = TaskGames(TaskPlayer(model="one", version="1"), target, conditions, 4, range(40))
@@ -137,7 +137,7 @@ def test_a_cluster_task_ends_without_retries_if_another_model_file_answers(two: 
 
 def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:
     targets = [target for target, _ in two]
-    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="have different files"):
+    with Connections(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="different files"):
         servers.select()
 
 
@@ -155,7 +155,7 @@ def test_an_evaluation_waits_for_a_server_that_starts_late(
             assert server.add_insecure_port(f"127.0.0.1:{port}")
             server.start()
 
-    with Servers([f"127.0.0.1:{port}"], PLAINTEXT, start_once_waited_for, 60) as servers:
+    with Connections([f"127.0.0.1:{port}"], PLAINTEXT, start_once_waited_for, 60) as servers:
         assert servers.select().title == "one version 1"
     server.stop(None).wait()
     assert said.startswith("retrying for 60 s: ")
@@ -164,8 +164,8 @@ def test_an_evaluation_waits_for_a_server_that_starts_late(
 def test_a_missing_server_is_reported_and_the_loss_of_the_last_one_ends_the_evaluation(
     two: list[Served], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Servers(["127.0.0.1:1", two[0][0]], PLAINTEXT) as servers:
+    with Connections(["127.0.0.1:1", two[0][0]], PLAINTEXT) as servers:
         assert len(servers.sources(servers.select())) == 1
     assert capsys.readouterr().err.startswith("continuing without 127.0.0.1:1: ")
-    with pytest.raises(Unavailable), Servers(["127.0.0.1:1"], PLAINTEXT):
+    with pytest.raises(Unavailable), Connections(["127.0.0.1:1"], PLAINTEXT):
         pass

@@ -37,7 +37,7 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
     return error
 
 
-class Servers:
+class Connections:
     """Connections to one or more servers; a context manager.
 
     If only some servers answer, messages on standard error name the other servers. Another message names each
@@ -168,7 +168,7 @@ class Servers:
         ]
 
 
-def sources_of(contender: Contender, servers: Servers | None, stack: ExitStack) -> Sequence[MoveSource]:
+def sources_of(contender: Contender, servers: Connections | None, stack: ExitStack) -> Sequence[MoveSource]:
     """Return the sources of a player's moves: `servers`, or a thread that `stack` closes."""
     if isinstance(contender, LocalContender):
         return [stack.enter_context(PlayerThread(contender))]
