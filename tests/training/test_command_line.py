@@ -5,14 +5,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from octofold_game.commands.subcommands import Command
 from octofold_game.episodes import IllegalMoveError
 from octofold_players.local_player import OptionError
-from octofold_training.cli import TrimFlags
+from octofold_training.cli import TrimFlags, main
 from octofold_training.errors import TrainingError
+from octofold_training.learners import ntuple_td
+from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.shared_commands import run_program
 from support.terminals import OCTOFOLD, Screen
 
@@ -141,6 +144,19 @@ def _command_that_raises(raised: BaseException) -> int:
 
     command = Command("fail", "", "", TrimFlags, run)
     return run_program("octofold-train", "", [command], {}, ["fail"])
+
+
+def test_a_report_without_whole_games_has_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(options: NTupleOptions, _: Path, report: Any, __: float) -> NTupleLearner:
+        report(learner := NTupleLearner(options), NTupleProgress(1, 0, 9, 1.0, None, 0, 9))
+        return learner
+
+    monkeypatch.setattr(ntuple_td, "train", train)
+    (tmp_path / "small.toml").write_text(ENDLESS["teacher"])
+    assert main(["teacher", str(tmp_path / "small.toml"), "--state", str(tmp_path / "state")]) == 0
+    assert "episodes  0%\n" in capsys.readouterr().err
 
 
 def test_a_run_draws_a_progress_bar_on_a_terminal_and_ctrl_c_keeps_the_run(tmp_path: Path) -> None:

@@ -179,12 +179,12 @@ def _train_teacher(recipe: Recipe, flags: RunFlags) -> None:
     with ProgressLine() as line:
 
         def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
-            last[:] = [progress]
+            last[:], average = [progress], progress.recent_average
             line.show(
                 f"{learner.seconds / 60:.1f} min  "
                 f"{learner.moves / 1e6:,.2f} of {options.moves / 1e6:,.2f}M moves  "
-                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
-                f"average score {progress.recent_average or 0:,.0f}  best {progress.best:,}",
+                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes"
+                + (f"  average score {average:,.0f}  best {progress.best:,}" if average is not None else ""),
                 learner.moves / options.moves,
                 forecast.left(learner.seconds, learner.moves, options.moves),
             )
