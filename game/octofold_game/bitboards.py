@@ -97,7 +97,7 @@ def _slide_rows(board, table):
 def slide(board, move):
     """Return the afterstate and the reward of one move (0 up, 1 right, 2 down, 3 left).
 
-    The move is legal if the afterstate differs from the board or the reward is at least `OUTGROWN`.
+    The move is legal if the afterstate differs from the board.
     """
     if move == 3:
         return _slide_rows(board, LEFT)

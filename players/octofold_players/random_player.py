@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, next_random, slide
+from octofold_game.bitboards import next_random, slide
 from octofold_game.compiling import njit
 
 from octofold_players.local_player import LocalPlayer, check_option
@@ -44,17 +44,14 @@ def seed_by_board(state, seed, board):
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """Choose a legal move uniformly. Return the move (-1 if none is legal), its afterstate and its reward.
-
-    A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
-    """
+    """Choose a legal move uniformly. Return the move (-1 if none is legal), its afterstate and its reward."""
     tried = np.int64(0)
     while tried != 0b1111:
         move = np.int64(next_random(state) >> _U(62))
         if tried >> move & 1:
             continue  # draw again, so that the choice is uniform among the untried moves
         afterstate, reward = slide(board, move)
-        if afterstate != board or reward >= OUTGROWN:
+        if afterstate != board:
             return move, afterstate, reward
         tried |= np.int64(1) << move
     return -1, board, 0

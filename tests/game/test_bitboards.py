@@ -47,9 +47,10 @@ def symmetry_of(cells: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def assert_slides_as_the_rules_say(boards: Boards, move: int) -> None:
-    expected, points, _ = afterstates(boards)
+    expected, points, legal = afterstates(boards)
     expected, points = expected[:, move], points[:, move]
     slid, rewards = slide_each(pack(boards), move)
+    np.testing.assert_array_equal(slid != pack(boards), legal[:, move])
     outgrown = (expected > LARGEST_EXPONENT).any(axis=1)
     np.testing.assert_array_equal(rewards >= OUTGROWN, outgrown)
     np.testing.assert_array_equal(rewards & POINTS, points)

@@ -84,8 +84,8 @@ class PositionPool:
 @njit(cache=True, nogil=True)
 def _is_over(board):
     for move in range(4):
-        afterstate, reward = slide(board, move)
-        if reward >= OUTGROWN or afterstate != board:
+        afterstate, _ = slide(board, move)
+        if afterstate != board:
             return False
     return True
 
