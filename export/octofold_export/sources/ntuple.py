@@ -39,8 +39,7 @@ def from_ntuple(path: Path, largest_bytes: int | None = None) -> Source:
     entries.
 
     Raises:
-        ExportError: the network cannot be read, has too many values or values that are not finite, or
-            `largest_bytes` is too small.
+        ExportError: the network cannot be read, has too many or non-finite values, or cannot be compacted.
     """
     try:
         network = NTupleNetwork.load(path)

@@ -37,7 +37,7 @@ def compact(network: NTupleNetwork, largest_bytes: int) -> CompactTables:
     """Return compact tables of a network that take at most `largest_bytes`.
 
     Plays up to 33 million moves to find the entries that matter. Raises `ValueError` if tuples do not have 3
-    to 6 cells, or if the limit is too small for eight entries.
+    to 6 cells, fewer than eight entries are not 0, or the limit is too small for eight entries.
     """
     kept, visits = _most_important(network, largest_bytes)
     return _packed(network, kept, rounded(network.values[kept] / np.float32(UNIT), visits))
@@ -57,6 +57,8 @@ def _most_important(
     weights += np.float32(_UNSEEN_VISITS)
     weights *= network.values
     weights *= network.values
+    if np.count_nonzero(weights) < 8:
+        raise ValueError("compact tables need a network with at least 8 entries other than 0")
     entries = heaviest(weights)[:largest_bytes]  # each takes more than a byte
     count = _fitting(entries, len(weights), largest_bytes)
     in_block = np.bincount(entries[:count] // 8, minlength=len(weights) // 8)[entries // 8]
@@ -147,7 +149,7 @@ def _count(values, layout, visits, moves, random):
         outgrown = False
         for move in range(4):
             value, afterstate, reward = move_value(board, move, values, indices)
-            if reward >= OUTGROWN or afterstate != board:
+            if afterstate != board:
                 for entry in indices[move]:
                     visits[entry] += np.uint32(1)
             if value > best:

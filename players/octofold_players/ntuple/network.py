@@ -129,6 +129,7 @@ class NTupleNetwork:
             save_array(folder / _VALUES, self.values)
 
     def _description(self) -> str:
+        assert not len(self.pages), "only a network without pages can be saved"
         return json.dumps({"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}) + "\n"
 
     @classmethod
