@@ -19,7 +19,8 @@ from octofold_game.errors import first_line
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import EVERYTHING, Layout, Moves, RequestedOutputs, Tensors
-from octofold_server.backends.onnx_session import GraphError, new_session, with_weights
+from octofold_server.backends.onnx_pruning import GraphError
+from octofold_server.backends.onnx_session import new_session, with_weights
 from octofold_server.backends.onnx_tables import Tables, without_tables
 
 _log = logging.getLogger(__name__)

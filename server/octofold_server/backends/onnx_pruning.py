@@ -1,10 +1,25 @@
-"""Removes the parts of a graph that its outputs do not need."""
+"""Parses a graph, and removes the parts that its outputs do not need."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from google.protobuf.message import DecodeError
 from octofold_proto.onnx import graph_pb2 as onnx
+
+from octofold_server.backends.backend import BackendError
+
+
+class GraphError(BackendError):
+    """onnxruntime cannot run the graph, or the graph breaks the contract."""
+
+
+def parsed(model: bytes) -> onnx.Model:
+    """Parse a graph. Raises `GraphError` if it is not valid ONNX."""
+    try:
+        return onnx.Model.FromString(model)
+    except DecodeError as error:
+        raise GraphError(f"the graph, or its graph for moves alone, is not valid ONNX: {error}") from error
 
 
 def keep_outputs(graph: onnx.Graph, names: Collection[str]) -> None:

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
-from google.protobuf.message import DecodeError
 from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE, VIEWS, Tensor
 from octofold_game.errors import first_line
-from octofold_proto.onnx import graph_pb2 as onnx
 
-from octofold_server.backends.backend import BackendError, Layout, Tensors
+from octofold_server.backends.backend import Layout, Tensors
 from octofold_server.backends.cuda import preload, why_unusable
+from octofold_server.backends.onnx_pruning import GraphError, parsed
 from octofold_server.backends.onnx_tables import PAGE_OFFSETS, PAGES
 
 _TYPES = {"float32": "float"}
@@ -26,10 +25,6 @@ _TYPES = {"float32": "float"}
 APPENDED_VIEWS = "octofold_views"
 """The output that `octofold_server.backends.onnx_views` appends to a graph. It is not called `views`, because
 that may be the name of a tensor inside the graph."""
-
-
-class GraphError(BackendError):
-    """onnxruntime cannot run the graph, or the graph breaks the contract."""
 
 
 def has_output(model: bytes, name: str) -> bool:
@@ -42,21 +37,13 @@ def has_output(model: bytes, name: str) -> bool:
 
 
 def with_weights(alone: bytes, model: bytes) -> bytes:
-    """Return the graph for moves alone with the initializers of the full graph.
+    """Return the graph for moves alone with the initializers of the full graph, to which it refers.
 
-    Args:
-        alone: the graph for moves alone, which refers to initializers of the full graph.
-        model: the full graph.
-
-    Raises:
-        GraphError: one of the graphs cannot be parsed.
+    Raises `GraphError` if one of the graphs is not valid ONNX.
     """
-    try:
-        parsed = onnx.Model.FromString(alone)
-        parsed.graph.initializer.extend(onnx.Model.FromString(model).graph.initializer)
-    except DecodeError as error:
-        raise GraphError(f"the graph, or its graph for moves alone, is not valid ONNX: {error}") from error
-    return parsed.SerializeToString()
+    whole = parsed(alone)
+    whole.graph.initializer.extend(parsed(model).graph.initializer)
+    return whole.SerializeToString()
 
 
 def new_session(

@@ -24,7 +24,7 @@ from octofold_game.contract.graph import UNPACKED_TABLES
 from octofold_game.system.files import atomic_write
 from octofold_proto.onnx import graph_pb2 as onnx
 
-from octofold_server.backends.onnx_pruning import prune
+from octofold_server.backends.onnx_pruning import parsed, prune
 from octofold_server.system.file_lock import locked
 
 PAGE_OFFSETS, PAGES = "octofold_page_offsets", "octofold_pages"
@@ -80,7 +80,8 @@ class _Packed(NamedTuple):
 def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
     """Replace the compact tables of a graph by inputs; return this graph, and the tables for the inputs.
 
-    A graph without valid compact tables is returned unchanged, with empty `Tables`.
+    A graph without valid compact tables is returned unchanged, with empty `Tables`. Raises `GraphError` if
+    the graph is not valid ONNX.
 
     Args:
         model: the graph.
@@ -89,8 +90,8 @@ def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
     """
     if UNPACKED_TABLES.encode() not in model:
         return model, Tables()
-    parsed = onnx.Model.FromString(model)
-    graph = parsed.graph
+    changed = parsed(model)
+    graph = changed.graph
     packed = _packed_tables(graph)
     if packed is None:
         return model, Tables()
@@ -107,7 +108,7 @@ def without_tables(model: bytes, shared: Path | None) -> tuple[bytes, Tables]:
         graph.input.add(
             name=name, type=onnx.Type(tensor_type=onnx.Type.TensorType(elem_type=kind, shape=shape))
         )
-    return parsed.SerializeToString(), tables
+    return changed.SerializeToString(), tables
 
 
 def _lookup(gather: onnx.Node) -> list[onnx.Node]:

@@ -14,12 +14,11 @@ import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.contract.graph import BOARDS, OUTPUTS, VALUE
 from octofold_game.errors import first_line
-from octofold_proto.onnx import graph_pb2 as onnx
 
 from octofold_server.backends.backend import EVERYTHING, Backend, Layout, Moves, RequestedOutputs, Tensors
 from octofold_server.backends.onnx_backend import EXAMPLES, NO_TENSORS, onnx_lanes
-from octofold_server.backends.onnx_pruning import keep_outputs
-from octofold_server.backends.onnx_session import GraphError, has_output, new_session
+from octofold_server.backends.onnx_pruning import GraphError, keep_outputs, parsed
+from octofold_server.backends.onnx_session import has_output, new_session
 
 _NAMES = [tensor.name for tensor in (*OUTPUTS, VALUE)]
 
@@ -49,12 +48,12 @@ def _without_value(model: bytes) -> bytes | None:
     """Return the graph without the output `value` and what only `value` needs; None if it has no `value`."""
     if not has_output(model, VALUE.name):
         return None
-    parsed = onnx.Model.FromString(model)
-    names = {output.name for output in parsed.graph.output}
+    reduced = parsed(model)
+    names = {output.name for output in reduced.graph.output}
     if VALUE.name not in names:
         return None
-    keep_outputs(parsed.graph, names - {VALUE.name})
-    return parsed.SerializeToString()
+    keep_outputs(reduced.graph, names - {VALUE.name})
+    return reduced.SerializeToString()
 
 
 class ValueBackend:

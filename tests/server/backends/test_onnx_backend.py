@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from octofold_game.contract.graph import UNPACKED_TABLES
 from octofold_server.backends.backend import Layout, Tensors
 from octofold_server.backends.onnx_backend import (
     NO_TENSORS,
@@ -20,7 +21,8 @@ from octofold_server.backends.onnx_backend import (
     OnnxBackend,
     onnx_lanes,
 )
-from octofold_server.backends.onnx_session import GraphError, new_session
+from octofold_server.backends.onnx_pruning import GraphError
+from octofold_server.backends.onnx_session import new_session
 from octofold_server.backends.onnx_tables import Tables
 from support.fakes import fake_moves
 from support.shipped import newest
@@ -83,6 +85,8 @@ def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, t
 def test_bytes_that_are_not_a_graph_are_refused(graph: bytes, size: int) -> None:
     with pytest.raises(GraphError, match="cannot load the graph"):
         one_lane(graph[:size])
+    with pytest.raises(GraphError, match="not valid ONNX"):
+        one_lane(graph[:size] + UNPACKED_TABLES.encode())
 
 
 def changed(graph: bytes, change: str) -> bytes:

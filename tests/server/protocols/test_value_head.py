@@ -12,7 +12,7 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
-from octofold_server.backends.onnx_session import GraphError
+from octofold_server.backends.onnx_pruning import GraphError
 from octofold_server.backends.onnx_value import network_lanes
 from support.served import packed
 from support.servers import Ask, ServerProcess, server_starter, write_model
@@ -99,3 +99,5 @@ def test_a_wrong_value_head_is_refused_before_it_serves(
     (lane,) = network_lanes(valued(graph, table, shape), Layout("cpu", 8, lanes=1))
     with pytest.raises(GraphError, match=f"the output 'value' {problem}"):
         lane.warm_up()
+    with pytest.raises(GraphError, match="not valid ONNX"):
+        network_lanes(valued(graph, table, shape)[:-1], Layout("cpu", 8, lanes=1))
