@@ -35,7 +35,7 @@ _UNAVAILABLE: Mapping[VersionState | str, str] = {
     VersionState.LOADING: "is loading",
     VersionState.READY: "is being unloaded",  # removed from `Models.ready`, but not from the index yet
     VersionState.UNLOADING: "is unloading",
-    ON_DEMAND: "is loading",
+    ON_DEMAND: f"is {ON_DEMAND}",
     BY_REQUEST: f"was {BY_REQUEST}",
 }
 """The end of the message about a version that is not available, by its state or its reason."""
@@ -129,9 +129,8 @@ class Models:
                 else f"no models in {self._config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}"
             )
         if self.default and self.default not in names:
-            raise ModelError(
-                f"the default model {self.default!r} cannot be served; ready models: {', '.join(names)}"
-            )
+            ready = ", ".join(name for name in names if name not in unloaded) or "none"
+            raise ModelError(f"the default model {self.default!r} cannot be served; ready models: {ready}")
         if not self.default:
             self.default = self._default_among(names)
 
@@ -164,7 +163,8 @@ class Models:
             raise UnknownModel(f"the server has no default model; name one of the ready models: {ready}")
         wanted = f"{name}/{version}" if version else name
         for status in known:
-            why = _UNAVAILABLE.get(status.state) or _UNAVAILABLE.get(status.reason)
+            state = VersionState.LOADING if loads and status.reason == ON_DEMAND else status.state
+            why = _UNAVAILABLE.get(state) or _UNAVAILABLE.get(status.reason)
             if why and version in ("", str(status.version)):
                 raise Unavailable(f"{wanted} {why}")
         raise UnknownModel(f"no model {quoted(wanted)} is ready; ready models: {ready}")

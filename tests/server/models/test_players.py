@@ -84,7 +84,7 @@ def test_a_player_is_loaded_at_its_first_call(repository: Path) -> None:
     assert models.index()[-1].reason == ON_DEMAND
     models.reload()
     assert models.index()[-1].reason == ON_DEMAND
-    with pytest.raises(Unavailable, match="player is loading"):
+    with pytest.raises(Unavailable, match=f"player is {ON_DEMAND}"):
         models.resolve("player", "")  # only a call loads a player
     assert models.index()[-1].reason == ON_DEMAND
     with pytest.raises(Unavailable, match="player is loading"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from octofold_proto.errors import Unavailable, UnknownModel
+from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.models.version_index import VersionState
 from support.registries import Backends, NewModels, settled, states
 from support.servers import WriteVersion
@@ -56,6 +56,10 @@ def test_an_unloaded_model_is_unavailable_until_it_is_loaded(
     models.resolve("other", "")
     models.reload()
     assert states(models) == {"other/1": "READY", "tiny/1": "UNLOADED", "tiny/2": "UNLOADED"}
+    write_version(name="broken", model=b"bad")
+    models.default = "broken"
+    with pytest.raises(ModelError, match=r"cannot be served; ready models: other$"):
+        models.start()
     models.load("tiny")
     assert models.resolve("tiny", "").version == "2"
 
