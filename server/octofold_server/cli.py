@@ -69,7 +69,6 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
 
     `slot` is the place of this process among the processes on the port; None if there is only one process.
     """
-    set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # prints the Python stack if a native library crashes
 
     # Imported late, so that --help does not wait half a second for onnxruntime and gRPC.

@@ -33,7 +33,6 @@ def make(model: bytes, layout: Layout, tensors: Tensors, *_: object) -> Sequence
 
 
 def run(config: Config, slot: ProcessSlot | None = None) -> int:
-    set_up_log(config.log_format, config.log_level)
     serve(config, make, slot)
     return 0
 

@@ -22,6 +22,7 @@ from typing import Any
 from octofold_server.config.options import Config
 from octofold_server.process.shared_service import ProcessSlot
 from octofold_server.process.writable_paths import check_writable_paths
+from octofold_server.system.logs import set_up_log
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import hold_port, port_written, socket_folder
 
@@ -156,6 +157,7 @@ class _Processes:
 
 
 def _serve(run: Run, config: Config, slot: ProcessSlot) -> None:
+    set_up_log(config.log_format, config.log_level)
     os.setsid()  # only the parent process receives Ctrl-C, and forwards it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     raise SystemExit(run(config, slot))

@@ -150,11 +150,9 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
 
 def set_up_log(form: str, level: str) -> None:
-    """Log to standard error from now on; a further call changes nothing.
+    """Log to standard error as "text" or "json", from the level "debug", "info", "warning" or "error" on.
 
-    Args:
-        form: "text" or "json".
-        level: minimum level: "debug", "info", "warning" or "error".
+    Call this once in a process, because each call starts a thread.
     """
     handler = LogHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())

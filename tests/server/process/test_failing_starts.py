@@ -145,12 +145,14 @@ def test_a_port_in_use_gives_a_one_line_error(write_version: WriteVersion, start
 def test_without_the_extra_one_line_says_what_to_install() -> None:
     missing = "onnxruntime"
     program = (
-        f"import sys; sys.modules[{missing!r}] = None; "
-        "from octofold_server.cli import main; sys.exit(main([]))"
+        f"import sys, threading; sys.modules[{missing!r}] = None; "
+        "from octofold_server.cli import main; code = main([]); "
+        "print(*[thread.name for thread in threading.enumerate()]); sys.exit(code)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.startswith(f"octofold-serve: {missing}")
     assert " is missing; install it with: " in run.stderr
     assert run.stderr.rstrip("'\n").endswith("[server]")
+    assert run.stdout == "MainThread log\n"
     assert run.stderr.count("\n") == 1
