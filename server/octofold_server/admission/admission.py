@@ -318,7 +318,7 @@ class Admission:
             self.take_slot()
         served = None
         try:
-            deadline = request.earlier_deadline(deadline)
+            deadline = min(deadline, time.monotonic() + request.timeout_seconds)
             served = self._served(request)
             boards, outputs = self._checked(request, served)
             return AcceptedCall(
@@ -358,7 +358,7 @@ class Admission:
         Each caller counts as a call in progress.
 
         Args:
-            request: the request.
+            request: the request, without a timeout.
             when_answered: as in `accept`; it gets a call for each group of callers that end together.
             callers: the callers, one for each board.
             deadlines: the deadlines of the callers, times of `time.monotonic`.

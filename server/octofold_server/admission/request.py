@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -31,10 +30,6 @@ class Request(NamedTuple):
     outputs: Collection[str] | None = None  # in the order of the reply; None: all that the model has
     needs_outputs: bool = True  # whether a model that lacks one of `outputs` refuses the request
     search_seconds: float = math.inf  # for each board; infinity: the player's options decide
-
-    def earlier_deadline(self, of_transport: float) -> float:
-        """Return the earlier deadline, the transport's or the request's, as a time of `time.monotonic`."""
-        return min(of_transport, time.monotonic() + self.timeout_seconds)
 
 
 def search_seconds(search_time_us: int) -> float:
