@@ -37,9 +37,9 @@ class PackedField(NamedTuple):
         Raises:
             ValueError: the number of bytes is wrong.
         """
-        expected = boards * self.dtype.itemsize * (self.columns or 1)
-        if len(packed) != expected:
-            raise ValueError(f"{self.name} must have {expected} bytes for {boards} boards, got {len(packed)}")
+        size, wanted = len(packed), boards * self.dtype.itemsize * (self.columns or 1)
+        if size != wanted:
+            raise ValueError(f"size of {self.name} in bytes must be {wanted} (boards: {boards}), got {size}")
         array = np.frombuffer(packed, self.dtype).astype(self.dtype.newbyteorder("="), copy=False)
         return array if self.columns is None else array.reshape(-1, self.columns)
 

@@ -39,9 +39,9 @@ def test_votes_are_decoded_as_they_were_encoded(votes: NDArray[np.uint8]) -> Non
 
 
 def test_a_reply_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="must have 4 bytes for 4 boards, got 3"):
+    with pytest.raises(ValueError, match=r"moves in bytes must be 4 \(boards: 4\), got 3"):
         MOVES.read(bytes(3), 4)
-    with pytest.raises(ValueError, match="must have 32 bytes for 2 boards, got 16"):
+    with pytest.raises(ValueError, match=r"in bytes must be 32 \(boards: 2\), got 16"):
         PROBABILITIES.read(bytes(16), 2)
 
 

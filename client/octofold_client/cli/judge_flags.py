@@ -25,6 +25,7 @@ from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError, UnknownModel, UsageError
 from octofold_client.evaluation.luck import check_unit
 from octofold_client.rpc.client import Client
+from octofold_client.wording import counted
 
 _JudgeOrAdviser = TypeVar("_JudgeOrAdviser", Judge, Adviser)
 _CONNECT_TIMEOUT_SECONDS = 0.5
@@ -155,4 +156,4 @@ def shipped_judge(models: Path | None = None) -> Judge | None:
 def print_luck_progress(games: int) -> None:
     """Print the number of games whose luck is computed, if standard error is a terminal."""
     if sys.stderr.isatty():
-        print(f"luck of the tiles: computed for {games:,} games", file=sys.stderr)
+        print(f"luck of the tiles: computed for {counted(games, 'game')}", file=sys.stderr)

@@ -339,4 +339,4 @@ def read_analysis(folder: Path) -> Analysis | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise EvaluationError(f"{file} is damaged: {error}") from None
+        raise EvaluationError(f"{file} is damaged, or from another version of Octofold: {error}") from None

@@ -59,6 +59,7 @@ def test_a_stored_result_that_is_not_json_is_named(content: str, tmp_path: Path)
         {"costliest": [COSTLY | {"better": 10**30}]},
         {"by_stage": {}},
         {"all": [1]},
+        {"schema": 2},
     ],
 )
 def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) 
     (tmp_path / "analysis.json").write_text(json.dumps(content))
     assert read_analysis(tmp_path) is not None
     (tmp_path / "analysis.json").write_text(json.dumps(content | change))
-    with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
+    with pytest.raises(EvaluationError, match=r"analysis\.json is damaged, or from another version"):
         read_analysis(tmp_path)
 
 
