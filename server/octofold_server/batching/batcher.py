@@ -26,7 +26,7 @@ from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unav
 from octofold_server.backends.backend import UNFINISHED, Backend, Moves, RequestedOutputs
 from octofold_server.batching.call import TURN_BOARDS, WHOLE_BOARDS, Answer, Batch, Call, Part, is_nearly_late
 from octofold_server.batching.deadline_heap import DeadlineHeap
-from octofold_server.batching.search_budgets import LONG_LANES, LONG_NICENESS, SearchBudgets
+from octofold_server.batching.search_control import LONG_LANES, LONG_NICENESS, SearchControl
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
 BULK_PATIENCE = 7
@@ -107,7 +107,7 @@ class Batcher:
             limits keep bulk calls from shutting out interactive calls.
         name: prefix of the thread names.
         statistics: records every batch; None makes new statistics.
-        budgets: the time budgets of searches; None if the backends are networks.
+        search_control: limits and stops searches; None if the backends are networks.
         clock: returns the time in seconds; used to choose the sizes of batches.
         lends: whether any thread may run the first backend; must be False for searches.
     """
@@ -120,7 +120,7 @@ class Batcher:
         queue_capacity: int,
         name: str = "lane",
         statistics: ModelStatistics | None = None,
-        budgets: SearchBudgets | None = None,
+        search_control: SearchControl | None = None,
         clock: Callable[[], float] = time.monotonic,
         lends: bool = False,
     ) -> None:
@@ -131,7 +131,7 @@ class Batcher:
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk, self._long = _Level(), _Level(), _Level()
         self._levels = (self._interactive, self._bulk, self._long)  # the two priorities first
-        self._budgets = budgets
+        self._search_control = search_control
         self._bulk_passed_over = 0  # number of batches since bulk boards last ran, while some waited
         self._deadlines = DeadlineHeap()
         self._pace = Pace()
@@ -148,7 +148,7 @@ class Batcher:
         self._long_changed = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes earlier
         lanes = [(f"{name}-{lane}", lane, 0.0) for lane in range(self.lanes)]
-        if budgets is not None:
+        if search_control is not None:
             lanes += [(f"{name}-long-{at}", 0, longest) for at, longest in enumerate(LONG_LANES)]
         self._threads = [
             threading.Thread(target=self._run_lane, args=(lane, longest), name=thread, daemon=True)
@@ -162,7 +162,7 @@ class Batcher:
     @property
     def joins(self) -> bool:
         """Whether the batcher accepts joined calls. A batcher of searches does not."""
-        return self._budgets is None
+        return self._search_control is None
 
     @property
     def waiting_calls(self) -> int:
@@ -263,8 +263,8 @@ class Batcher:
             call.longest_turn = call.turn = size
         elif size > WHOLE_BOARDS:
             call.longest_turn = call.turn = self._longest_turn
-        if self._budgets is not None and level is self._long:
-            return self._budgets.refusal(call, level.calls)
+        if self._search_control is not None and level is self._long:
+            return self._search_control.refusal(call, level.calls)
         return None
 
     def _full(self, level: _Level, size: int) -> QueueFull:
@@ -364,7 +364,7 @@ class Batcher:
                     self._changed.wait()
                     continue
                 batch = self._form_long_batch(longest, late) if longest else self._form_batch(late)
-                if self._budgets is not None:
+                if self._search_control is not None:
                     for call, _, _ in batch:  # `_requeue` puts a call with boards left behind the others
                         self._level_of(call).calls.pop(call, None)
                 if batch and not longest and (self._interactive.calls or self._bulk.calls):
@@ -382,7 +382,7 @@ class Batcher:
         waiting = self._ready_boards
         if not waiting:
             return batch
-        share = waiting if self._budgets is not None else self._share(waiting)
+        share = waiting if self._search_control is not None else self._share(waiting)
         room = min(self.max_batch_size, share)
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
@@ -414,7 +414,7 @@ class Batcher:
         batch: list[_Slice] = []
         now = time.monotonic()
         for call in self._long.calls:
-            if call.deadline > now and SearchBudgets.board_seconds(call) <= longest:
+            if call.deadline > now and SearchControl.board_seconds(call) <= longest:
                 self._long.calls.move_to_end(call, last=False)
                 self._take(self._long, self.max_batch_size, batch, late)
                 break
@@ -429,13 +429,13 @@ class Batcher:
                 if ended := self._expire(call, now):
                     late.append(ended)
                 continue
-            if self._budgets is not None:
+            if self._search_control is not None:
                 others = [each.call for each in batch[:1]]
-                room = self._budgets.room(call, others, now, room, self._pace.seconds_per_board)
+                room = self._search_control.room(call, others, now, room, self._pace.seconds_per_board)
                 if not room:
                     break
             if call.abandoned:
-                call.remove_abandoned()
+                call.drop_boards_of_ended_callers()
             left = len(call.boards) - call.taken
             count = min(room, left, call.turn)
             if count < left and self._fits_whole(left, batch, alone=len(level.calls) == 1):
@@ -452,7 +452,7 @@ class Batcher:
             room = max(0, room - count)
             if count == left:
                 del level.calls[call]
-            elif not call.turn or (self._budgets is not None and not room):  # a batch of searches is a turn
+            elif not call.turn or not (room or self.joins):  # a batch of searches is a turn
                 call.turn = call.longest_turn
                 call.may_yield = True
                 level.calls.move_to_end(call)
@@ -460,7 +460,7 @@ class Batcher:
 
     def _fits_whole(self, left: int, batch: list[_Slice], *, alone: bool) -> bool:
         """Return whether a batch takes all `left` boards of a call, because dividing them costs too much."""
-        if self._budgets is not None:  # budgets divide a search
+        if self._search_control is not None:  # budgets divide a search
             return False
         if left > WHOLE_BOARDS and not alone:  # other calls have a turn first
             return False
@@ -470,7 +470,7 @@ class Batcher:
     def _run_batch(self, backend: Backend, batch: list[_Slice]) -> list[Call]:
         """Run a batch, and return the calls that have ended with it."""
         taken = time.monotonic()
-        running = self._take_over(batch) if self._budgets is not None else None
+        running = self._take_over(batch) if self._search_control is not None else None
         views = [each.boards for each in batch]
         outputs = batch[0].call.outputs
         if len(batch) > 1:
@@ -478,11 +478,11 @@ class Batcher:
         started = time.monotonic()
         try:
             boards = views[0] if len(views) == 1 else np.concatenate(views)
-            if self._budgets is None:
+            if self._search_control is None:
                 moves = backend.run(boards, RequestedOutputs(outputs))
             else:
                 moves = self._search(
-                    self._budgets, backend, boards, RequestedOutputs(outputs, running=running), batch
+                    self._search_control, backend, boards, RequestedOutputs(outputs, running=running), batch
                 )
         except Exception:  # a backend that fails, or no memory for the boards, fails only this batch
             error = _backend_failed(f"the backend failed on a batch of size {sum(map(len, views))}")
@@ -494,7 +494,7 @@ class Batcher:
         first = 0
         answered = []
         with self._lock:
-            if self._budgets is None:
+            if self._search_control is None:
                 self._pace.add(len(boards), seconds)
             for call, start, stop in batch:
                 last = min(first + stop - start, what.boards)
@@ -511,7 +511,7 @@ class Batcher:
                 if call.answered == len(call.boards) and not call.done:
                     call.done = True
                     answered.append(call)
-                elif self._budgets is not None and not call.done:
+                elif self._search_control is not None and not call.done:
                     self._requeue(call, stop - start - (last - first))
                 first = last
         succeeded = []
@@ -519,7 +519,7 @@ class Batcher:
             try:
                 moves = Moves.join([part.moves for part in sorted(call.parts, key=lambda part: part.first)])
                 call.answer = Answer(moves, call.queue_seconds, call.inference_seconds)
-                if self._budgets is not None and (moves.moves == UNFINISHED).any():
+                if self._search_control is not None and (moves.moves == UNFINISHED).any():
                     call.error = DeadlinePassed(TOO_SHORT)
                 else:
                     succeeded.append(call)
@@ -539,7 +539,7 @@ class Batcher:
         room = self.max_batch_size - before
         if stop == len(call.boards) or room <= stop - start:
             return None
-        more, running = SearchBudgets.leading(call.boards[start : start + room], stop - start)
+        more, running = SearchControl.leading(call.boards[start : start + room], stop - start)
         end = start + more
         with self._lock:
             if not call.done:
@@ -550,7 +550,7 @@ class Batcher:
 
     def _search(
         self,
-        budgets: SearchBudgets,
+        search_control: SearchControl,
         backend: Backend,
         boards: NDArray[np.uint8],
         requested: RequestedOutputs,
@@ -559,7 +559,7 @@ class Batcher:
         searches = len(boards) if requested.running is None else max(1, len(requested.running))
         with self._lock:
             calls = [each.call for each in batch]
-            running, limits = budgets.begin(calls, searches, time.monotonic())
+            running, limits = search_control.begin(calls, searches, time.monotonic())
         searched, started = 0, time.monotonic()
         try:
             moves = backend.run(boards, requested._replace(limits=limits))
@@ -568,7 +568,7 @@ class Batcher:
         finally:
             seconds = time.monotonic() - started
             with self._lock:
-                if budgets.end(running, searched, seconds):
+                if search_control.end(running, searched, seconds):
                     self._pace.add(searched, seconds)
 
     def _requeue(self, call: Call, left: int) -> None:
@@ -581,7 +581,7 @@ class Batcher:
             self._wake(level)
 
     def _level_of(self, call: Call) -> _Level:
-        is_long = self._budgets is not None and SearchBudgets.is_long(call)
+        is_long = self._search_control is not None and SearchControl.is_long(call)
         return self._long if is_long else self._levels[call.priority]
 
     def _wake(self, level: _Level) -> None:
@@ -597,8 +597,8 @@ class Batcher:
             return None
         call.done = True
         call.error = error
-        if self._budgets is not None:
-            self._budgets.stop_if_no_caller_is_left(call)
+        if self._search_control is not None:
+            self._search_control.stop_if_no_caller_is_left(call)
         left = len(call.boards) - call.taken
         if left:
             level = self._level_of(call)

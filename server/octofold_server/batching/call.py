@@ -146,7 +146,7 @@ class Call:
         self.done = all(caller is None for caller in self.callers)
         return ended
 
-    def remove_abandoned(self) -> None:
+    def drop_boards_of_ended_callers(self) -> None:
         """Remove the waiting boards whose callers have ended."""
         assert self.callers is not None
         kept = [*range(self.taken), *self.open_callers(self.taken, len(self.callers))]

@@ -32,7 +32,7 @@ from octofold_server.backends.backend import Backend, BackendError, BackendFacto
 from octofold_server.backends.onnx_value import ValueBackend
 from octofold_server.backends.players import Kinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.search_budgets import SearchBudgets
+from octofold_server.batching.search_control import SearchControl
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import (
@@ -190,7 +190,7 @@ class Loader:
             queue_capacity=self._config.queue_capacity,
             name=f"{folder.name}-{folder.version}",
             statistics=statistics,
-            budgets=SearchBudgets(cores),
+            search_control=SearchControl(cores),
         )
         tensors = (MOVE, LEGAL, *SEARCH_OUTPUTS) if search.value_unit else (MOVE, LEGAL, DEPTH, POSITIONS)
         return "", batcher, tensors

@@ -33,7 +33,7 @@ class Reloading:
         self._is_requested = False
         self._is_closed = False
         self._changed = threading.Condition()  # guards `_is_requested` and `_is_closed`
-        self._thread = threading.Thread(target=self._run, name="reloading", daemon=True)
+        self._thread = threading.Thread(target=self._reload_when_needed, name="reloading", daemon=True)
 
     def start(self) -> None:
         """Start the thread. Load the models after making this object, and before calling `start`."""
@@ -53,7 +53,7 @@ class Reloading:
         if self._thread.ident is not None:
             self._thread.join(limit_seconds)
 
-    def _run(self) -> None:
+    def _reload_when_needed(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -66,7 +66,7 @@ class Reloading:
             if is_requested or self._seen != before:
                 why = "by request" if is_requested else "the model repository has changed"
                 _log.info("reloading the models: %s", why)
-                self._reload()
+                self._try_reload()
 
     def _current_state(self) -> object:
         """Return a value that changes when the folder changes or becomes unreadable."""
@@ -75,7 +75,7 @@ class Reloading:
         except ModelError as error:
             return str(error)
 
-    def _reload(self) -> None:
+    def _try_reload(self) -> None:
         try:
             self._models.reload()
         except ModelError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.search_budgets import SearchBudgets
+from octofold_server.batching.search_control import SearchControl
 from support.batches import (
     NewBatcher,
 )
@@ -32,7 +32,7 @@ def new_batcher() -> Iterator[NewBatcher]:
             [backend] * lanes,
             max_batch_size=max_batch_size,
             queue_capacity=queue_capacity,
-            budgets=SearchBudgets(search_cores) if search_cores else None,
+            search_control=SearchControl(search_cores) if search_cores else None,
             clock=clock,
             lends=lends,
         )

@@ -1,4 +1,4 @@
-"""Time budgets of searches: which calls share a batch, the limits of a batch, and stops."""
+"""Control of searches: which calls share a batch, the limits of a batch, and stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Moves, RequestedOutputs
 from octofold_server.batching.call import Call
-from octofold_server.batching.search_budgets import BATCH_SECONDS, SearchBudgets
+from octofold_server.batching.search_control import BATCH_SECONDS, SearchControl
 from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, submit, wait_for
 from support.fakes import RecordingBackend
 
@@ -26,11 +26,11 @@ def call_of(boards: int, seconds: float = math.inf, *, search_seconds: float = m
     return Call(boards_of(boards), seconds, search_seconds=search_seconds)
 
 
-def used() -> SearchBudgets:
-    """Return the budgets of a batcher whose last batch was large."""
-    budgets = SearchBudgets(CORES)
-    budgets.end(budgets.begin([call_of(100)], 100, 0.0)[0], 100, FAST)
-    return budgets
+def used() -> SearchControl:
+    """Return the search control of a batcher whose last batch was large."""
+    control = SearchControl(CORES)
+    control.end(control.begin([call_of(100)], 100, 0.0)[0], 100, FAST)
+    return control
 
 
 def room(call: Call, *others: Call, seconds_per_board: float = FAST) -> int:
@@ -38,7 +38,7 @@ def room(call: Call, *others: Call, seconds_per_board: float = FAST) -> int:
 
 
 def seconds_of(*calls: Call, boards: int) -> float:
-    return SearchBudgets(CORES).begin(calls, boards, 0.0)[1].seconds
+    return SearchControl(CORES).begin(calls, boards, 0.0)[1].seconds
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_a_batch_of_fast_boards_is_larger() -> None:
 
 
 def test_a_batch_has_at_most_twice_the_boards_of_the_last_one() -> None:
-    budgets = SearchBudgets(CORES)
+    control = SearchControl(CORES)
 
     def ran(boards: int, seconds: float, call: Call) -> int:
-        budgets.end(budgets.begin([call], boards, 0.0)[0], boards, seconds)
-        return budgets.room(call_of(100), (), 0.0, 100, FAST)
+        control.end(control.begin([call], boards, 0.0)[0], boards, seconds)
+        return control.room(call_of(100), (), 0.0, 100, FAST)
 
-    assert budgets.room(call_of(100), (), 0.0, 100, FAST) == CORES
+    assert control.room(call_of(100), (), 0.0, 100, FAST) == CORES
     assert ran(10, FAST, call_of(10)) == 20
     assert ran(1, FAST, call_of(1)) == 20  # small and quick
     assert ran(100, 0.01, call_of(100, search_seconds=1e-6)) == 20  # cut short, like the next batch
@@ -100,7 +100,7 @@ def test_boards_share_the_time_until_the_deadline() -> None:
 
 
 def test_a_requested_search_time_is_used_and_ends_before_the_deadline() -> None:
-    _, limits = SearchBudgets(CORES).begin([call_of(1, 10, search_seconds=0.05)], 1, 0.0)
+    _, limits = SearchControl(CORES).begin([call_of(1, 10, search_seconds=0.05)], 1, 0.0)
     assert (limits.seconds, limits.deeper) == (0.05, True)
     assert seconds_of(call_of(1, 0.04, search_seconds=0.05), boards=1) < 0.04
 

@@ -1,4 +1,4 @@
-"""Limits the time of searches: chooses the seconds per board, the calls of a batch, and the end of the batch.
+"""Limits searches: chooses seconds per board and the calls of a batch, and stops batches without callers.
 
 Networks need none of this: their batches are short and cannot be stopped.
 """
@@ -36,7 +36,7 @@ AMPLE = 5
 
 
 @dataclass(eq=False)
-class Running:
+class RunningBatch:
     """A batch of searches that is running."""
 
     open: set[Call]
@@ -47,8 +47,8 @@ class Running:
     """Seconds below which no limit has cut the batch short; 0 for searches that use all of their time."""
 
 
-class SearchBudgets:
-    """The budgets of the calls of one batcher. The batcher calls the methods under its own lock.
+class SearchControl:
+    """Limits and stops the searches of one batcher. The batcher calls the methods under its own lock.
 
     Args:
         cores: number of CPU cores that each search uses.
@@ -56,14 +56,14 @@ class SearchBudgets:
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
-        self._running: set[Running] = set()
+        self._running: set[RunningBatch] = set()
         self._last = 0
         """Maximum boards searched in a batch, since a batch last took longer than `BATCH_SECONDS`."""
 
     @staticmethod
     def is_long(call: Call) -> bool:
         """Return whether a call has at least `BATCH_SECONDS` per board, but not an unlimited time."""
-        return BATCH_SECONDS <= SearchBudgets.board_seconds(call) < math.inf
+        return BATCH_SECONDS <= SearchControl.board_seconds(call) < math.inf
 
     @staticmethod
     def board_seconds(call: Call) -> float:
@@ -113,8 +113,8 @@ class SearchBudgets:
         Only waiting searches that the call's lane may take are counted. The call's lane is the lane with the
         smallest limit that allows the call.
         """
-        longest = min(lane for lane in LONG_LANES if SearchBudgets.board_seconds(call) <= lane)
-        counted = [other for other in waiting if SearchBudgets.board_seconds(other) <= longest]
+        longest = min(lane for lane in LONG_LANES if SearchControl.board_seconds(call) <= lane)
+        counted = [other for other in waiting if SearchControl.board_seconds(other) <= longest]
         seconds, more = sum(map(self._seconds, counted)), self._seconds(call)
         if seconds + more <= MAX_QUEUED_SEARCH_SECONDS:
             return None
@@ -128,9 +128,9 @@ class SearchBudgets:
             max(BATCH_SECONDS, seconds / len(LONG_LANES)),
         )
 
-    def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[Running, Limits]:
+    def begin(self, calls: Iterable[Call], boards: int, now: float) -> tuple[RunningBatch, Limits]:
         """Return a new batch of this many boards, and its limits. Call `end` when the batch has run."""
-        running = Running({call for call in calls if not call.done})
+        running = RunningBatch({call for call in calls if not call.done})
         self._running.add(running)
         seconds, is_deeper = math.inf, False
         for call in calls:
@@ -142,7 +142,7 @@ class SearchBudgets:
         running.whole_seconds = 0.0 if is_deeper else seconds * max(1, boards / self.cores) / 2
         return running, Limits(seconds, running.stop, is_deeper, math.inf if is_deeper else BATCH_SECONDS)
 
-    def end(self, running: Running, searched: int, seconds: float) -> bool:
+    def end(self, running: RunningBatch, searched: int, seconds: float) -> bool:
         """Remove a batch that has run.
 
         Args:
