@@ -37,7 +37,7 @@ from octofold_game.episodes import Episodes
 from octofold_game.system.processors import usable_cores
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backends.players import Kinds
+from octofold_server.backends.players import AllowedPlayerKinds
 from octofold_server.models.loading import map_files
 
 Boards = NDArray[np.uint8]
@@ -59,7 +59,7 @@ def player_of(folder: Path) -> ServedPlayer:
 def new_search(folder: Path) -> Search:
     """Return the search of a version, on all cores."""
     player = player_of(folder)
-    search = Kinds(None).search(player, map_files(folder, player), usable_cores())
+    search = AllowedPlayerKinds(None).search(player, map_files(folder, player), usable_cores())
     search.prepare()
     return search
 

@@ -29,7 +29,7 @@ from octofold_client.evaluation.contest import pair_differences
 from octofold_client.evaluation.intervals import average_interval, difference_interval
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import BETTER, EQUAL, Question
-from octofold_client.evaluation.sequential import ERROR_RATE, GAMES_PER_SUM, Bets, cap_of
+from octofold_client.evaluation.sequential import ERROR_RATE, GAMES_PER_SUM, BettingTest, cap_of
 from octofold_game.contract.model import Card, read_card
 from octofold_game.contract.results import FIRST_GAMES
 
@@ -200,7 +200,7 @@ def decide(question: Question | None, draw: DrawPairs, runs: int, games: int, se
     return ends
 
 
-def _bets(question: Question | None, played: Scores) -> Bets:
+def _bets(question: Question | None, played: Scores) -> BettingTest:
     """Return the bets of the command on games `[2, N, 2]`."""
     scores, taken = played[:, :, 0], played[:, :, 1]
     lucks = None
@@ -211,12 +211,12 @@ def _bets(question: Question | None, played: Scores) -> Bets:
         )
         lucks = ours, theirs
     margin = 0.0 if question is None else float(question.margin)
-    bets = Bets.of(scores[0], scores[1], (17, 17), cap_of(list(scores)), lucks, margin)
+    bets = BettingTest.of(scores[0], scores[1], (17, 17), cap_of(list(scores)), lucks, margin)
     assert bets is not None
     return bets
 
 
-def _answers(question: Question | None, bets: Bets) -> tuple[int, int]:
+def _answers(question: Question | None, bets: BettingTest) -> tuple[int, int]:
     """Return the numbers of games after which the answer became yes and no; 0 for never.
 
     The test looks for an answer after every ten games.

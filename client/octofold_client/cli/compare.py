@@ -28,7 +28,7 @@ from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import JSON_FILE, REPORT_FILE, markdown, write_files
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
-from octofold_client.evaluation.sequential import CAP, fewest_games, greatest_score, next_look
+from octofold_client.evaluation.sequential import CAP_MULTIPLE, fewest_games, greatest_score, next_look
 from octofold_client.evaluation.sides import Side, read_side, with_distinct_names
 from octofold_client.evaluation_run import Games, Players
 from octofold_client.rpc.local_server import LocalServer
@@ -162,7 +162,7 @@ def _check_limit(options: Options, question: Question, first: Contender) -> None
     """Print a warning if `--limit` games are too few for the answer yes, even if all scores are equal."""
     if question.kind == BETTER:  # equal players: the answer can only be no
         return
-    share, games = 1 / CAP, FIRST_GAMES
+    share, games = 1 / CAP_MULTIPLE, FIRST_GAMES
     if not options.capped:
         card = first.version.card
         # The number of games follows from the average score of A, which is in its card.

@@ -37,7 +37,7 @@ from octofold_client.loadtest.run import LoadTestRun
 from octofold_client.loadtest.server_counters import ServerStatistics
 from octofold_client.loadtest.workers import load_windows
 from octofold_client.provenance import Provenance
-from octofold_client.rpc.targets import servers_of
+from octofold_client.rpc.targets import server_count
 from octofold_client.terminal.display import display_on
 from octofold_client.terminal.markdown import print_markdown
 
@@ -195,7 +195,7 @@ def loadtest(options: Options) -> None:
 def _prepare(options: Options) -> tuple[LoadTest, Task]:
     """Connect and select the model. Return a load test without steps, and the task that makes its calls."""
     credentials, requested = options.credentials(), name_and_version(options.model, options.version)
-    if options.form.name == "stream" and servers_of(",".join(options.targets)) > 1:
+    if options.form.name == "stream" and server_count(",".join(options.targets)) > 1:
         raise UsageError(
             "--form stream needs a single server, because a stream stays with the server on which it began"
         )

@@ -15,7 +15,7 @@ from octofold_client.evaluation.intervals import MIN_GAMES, difference_interval,
 from octofold_client.evaluation.luck import MIN_GAMES_TO_ADJUST, adjusted_pair, worth_in_words
 from octofold_client.evaluation.question import Finding, Question
 from octofold_client.evaluation.report import percents
-from octofold_client.evaluation.sequential import ERROR_RATE, Bets
+from octofold_client.evaluation.sequential import ERROR_RATE, BettingTest
 from octofold_client.evaluation.sides import Side
 from octofold_client.wording import counted, decimals_for
 
@@ -40,7 +40,7 @@ class Comparison:
     interval: Interval | None
     """95% confidence interval of the plain difference, second minus first. None if games are missing, if
     the scores differ in fewer than `MIN_GAMES` games, or if the results determined the number of games."""
-    bets: Bets | None
+    bets: BettingTest | None
     """The bets of the sequential test. None if games are missing or too few, if all counted scores of the
     first player are 0, or for more than two players if the number of games was fixed in advance."""
     bets_interval: Interval | None
@@ -94,7 +94,7 @@ class Comparison:
             if first.luck is not None and second.luck is not None:
                 lucks = first.luck, second.luck
             margin = 0.0 if question is None else float(question.margin)
-            bets = Bets.of(ours, theirs, exponents, cap, lucks, margin)
+            bets = BettingTest.of(ours, theirs, exponents, cap, lucks, margin)
             if bets is not None:
                 bets_interval = bets.difference_limits(ERROR_RATE / 2 / pairs)
             if pairs == 1 and not stopped:

@@ -12,7 +12,7 @@ from octofold_game.system.files import write_text
 from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest, Standing
 from octofold_client.evaluation.report import ASSUMPTIONS, percents
-from octofold_client.evaluation.sequential import CAP
+from octofold_client.evaluation.sequential import CAP_MULTIPLE
 from octofold_client.wording import aligned, decimals_for, listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
@@ -150,8 +150,8 @@ def _cap_note(pairs: Sequence[Comparison]) -> str:
         for name, (share, interval) in shares.items()
     )
     return (
-        f" For the intervals, scores count up to a cap of {pairs[0].bets.cap:,}, {CAP} times the largest "
-        f"average of the first {FIRST_GAMES} games. These games only set the cap. {told} score more."
+        f" For the intervals, scores count up to a cap of {pairs[0].bets.cap:,}, {CAP_MULTIPLE} times the "
+        f"largest average of the first {FIRST_GAMES} games. These games only set the cap. {told} score more."
     )
 
 

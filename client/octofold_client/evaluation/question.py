@@ -6,7 +6,7 @@ from math import inf
 
 from octofold_game.contract.model import Interval
 
-from octofold_client.evaluation.sequential import ERROR_RATE, Bets
+from octofold_client.evaluation.sequential import ERROR_RATE, BettingTest
 
 NO_WORSE, EQUAL, BETTER = "no-worse-than", "equal-within", "better-than"
 """The kinds of questions; each is the name of an option of `octofold compare`."""
@@ -58,11 +58,11 @@ class Question:
 
     @property
     def margins(self) -> Interval:
-        """The argument `margins` of `Bets.ratio_limits` with which this question needs the fewest games."""
+        """The `margins` for `BettingTest.ratio_limits` with which this question needs the fewest games."""
         margin = float(self.margin)
         return -margin if self.kind == BETTER else margin, -margin if self.kind == NO_WORSE else margin
 
-    def answer(self, bets: Bets) -> Finding:
+    def answer(self, bets: BettingTest) -> Finding:
         """Return the answer after these bets. It is wrong in at most `ERROR_RATE` of all runs."""
         least, most = self.ratios
         low, high = limits = bets.ratio_limits(ERROR_RATE, self.margins)

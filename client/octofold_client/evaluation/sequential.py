@@ -26,7 +26,7 @@ from octofold_client.evaluation.luck import Luck, variances
 
 ERROR_RATE = 0.05
 """Maximum probability of a wrong answer."""
-CAP = 4
+CAP_MULTIPLE = 4
 """The cap of scores, as a multiple of the best player's average score in its first games."""
 FIRST_LOOK = 20
 """Number of games at the first look."""
@@ -161,12 +161,12 @@ def log_wealth(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 def cap_of(players: Sequence[ArrayLike]) -> int:
     """Return the largest score that counts in bets, from the scores `[N]` of each player."""
     first = (np.asarray(scores, np.float64)[:FIRST_GAMES] for scores in players)
-    return ceil(CAP * max((float(each.mean()) for each in first if len(each)), default=0.0))
+    return ceil(CAP_MULTIPLE * max((float(each.mean()) for each in first if len(each)), default=0.0))
 
 
 @dataclass(frozen=True)
-class Bets:
-    """Two players' scores on which bets are made, in the order of the games' indices."""
+class BettingTest:
+    """A sequential test: bets on two players' scores, in the order of the games' indices."""
 
     first: NDArray[np.float64]
     """`[N]`: the first player's scores, up to the cap, and luck-adjusted if luck is given. Element `i` of
@@ -194,8 +194,8 @@ class Bets:
         cap: int | None,
         lucks: tuple[Luck, Luck] | None = None,
         margin: float = 0.0,
-    ) -> Bets | None:
-        """Return the bets on `[N]` scores of both players, in the order of the games' indices.
+    ) -> BettingTest | None:
+        """Return the test of `[N]` scores of both players, in the order of the games' indices.
 
         Args:
             first: scores of the first player.
@@ -208,7 +208,7 @@ class Bets:
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:
-            The bets; None if no game is left to bet on, or if all counted scores of the first player are 0.
+            The test; None if no game is left to bet on, or if all counted scores of the first player are 0.
         """
         scores = np.array([first, second], np.float64)
         most = np.array([[greatest_score(exponent)] for exponent in exponents], np.float64)
@@ -373,7 +373,7 @@ def _limit_between(is_refuted: Callable[[float], bool], outside: float, inside: 
     return outside
 
 
-def fewest_games(margin: float, share: float = 1 / CAP) -> int:
+def fewest_games(margin: float, share: float = 1 / CAP_MULTIPLE) -> int:
     """Return the number of games after which the answer to "no worse" is yes if all scores are equal.
 
     Args:

@@ -17,7 +17,7 @@ from octofold_client.rpc.client import POLL_SECONDS, Client
 from octofold_client.rpc.connection_errors import explain_tls, speaks_tls
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.retry import FIRST_CALL_RETRY
-from octofold_client.rpc.targets import addresses_of, servers_of
+from octofold_client.rpc.targets import addresses_of, server_count
 
 FIRST_CALL_TIMEOUT_SECONDS = 10.0
 """Timeout of the first call, short enough that a command fails soon if no server answers."""
@@ -160,11 +160,11 @@ class Connections:
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Return sources of the moves of `served`, one for each server that `servers_of` counts."""
+        """Return sources of the moves of `served`, one for each server that `server_count` counts."""
         return [
             ServedSource(client, served)
             for client, _ in self._answering
-            for _ in range(servers_of(client.target))
+            for _ in range(server_count(client.target))
         ]
 
 

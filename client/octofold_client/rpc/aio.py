@@ -14,7 +14,7 @@ from octofold_client.rpc.channels import asyncio_channel, methods_of
 from octofold_client.rpc.coalescing import Coalescer, TaskRequest
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
-from octofold_client.rpc.targets import servers_of
+from octofold_client.rpc.targets import server_count
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class AsyncClient:
             coalescer = self._coalescers[key] = Coalescer(
                 self._calls.override(model=step.model, version=step.version),
                 lambda step: asyncio.create_task(self._call(step)),
-                servers_of(self.target),
+                server_count(self.target),
                 step.with_value,
             )
         coalescer.submit(request)

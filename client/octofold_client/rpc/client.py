@@ -20,7 +20,7 @@ from octofold_client.rpc.channels import blocking_channel, methods_of
 from octofold_client.rpc.coalescing import Coalescer, ThreadRequest
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.rpc.retry import DEFAULT_RETRY, RetryPolicy
-from octofold_client.rpc.targets import servers_of
+from octofold_client.rpc.targets import server_count
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
@@ -279,7 +279,7 @@ class Client:
         if coalescer is None:
             calls = self._calls.override(model=step.model, version=step.version)
             coalescer = self._coalescers.setdefault(
-                key, Coalescer(calls, self._start_call, servers_of(self.target), step.with_value)
+                key, Coalescer(calls, self._start_call, server_count(self.target), step.with_value)
             )
         coalescer.submit(request)
         return request

@@ -52,7 +52,7 @@ def is_socket(address: str) -> bool:
     return address.startswith("unix:") and len(address) > len("unix:")
 
 
-def servers_of(target: str) -> int:
+def server_count(target: str) -> int:
     """Return the number of servers of a target. A DNS name counts as `SERVERS_OF_A_NAME`."""
     return sum(SERVERS_OF_A_NAME if is_name(address) else 1 for address in addresses_of(target))
 

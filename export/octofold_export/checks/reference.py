@@ -19,7 +19,7 @@ from octofold_export.checks.folded_graph import Outputs
 from octofold_export.description.description import Description, encode
 from octofold_export.description.network import Network, NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import SMALLEST_PROBABILITY, TIE_OF_BEST, Spread, usual_spread
+from octofold_export.graph.heads import MAX_TIE_SHARE, SMALLEST_PROBABILITY, Spread, usual_spread
 
 _TIE_OF_SPREAD = 2.0**-16
 """The part of `Spread.tie` that depends on the deviation between moves, as a share of this deviation."""
@@ -145,7 +145,7 @@ def reference_answers(
     best = merged.max(axis=1, keepdims=True)
     tie = np.full_like(best, head.spread.tie)
     if head.description.answers.kind == "action_values":
-        tie = np.minimum(tie, TIE_OF_BEST * np.abs(best))
+        tie = np.minimum(tie, MAX_TIE_SHARE * np.abs(best))
     equal = merged >= best - tie
     move = np.where(over, -1, equal.argmax(axis=1)).astype(np.int8)
     value = None

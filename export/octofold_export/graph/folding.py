@@ -147,8 +147,8 @@ def _break_ties(graph: GraphBuilder, votes: str | None, merged: MergedScores) ->
         scores = graph.add("Where", [leads, scores, loser], "leaders_worth")
     largest = graph.add("ReduceMax", [scores, graph.integers(1)], "largest_worth", keepdims=1)
     tie = graph.constant("tie", np.array(merged.tie, np.float32))
-    if merged.tie_of_best is not None:
-        share = graph.constant("tie_of_best", np.array(merged.tie_of_best, np.float32))
+    if merged.max_tie_share is not None:
+        share = graph.constant("max_tie_share", np.array(merged.max_tie_share, np.float32))
         best = graph.add("Mul", [graph.add("Abs", [largest], "size_of_best"), share], "tie_of_this_best")
         tie = graph.add("Min", [tie, best], "smaller_tie")
     worse = graph.add("Greater", [largest, graph.add("Add", [scores, tie], "worth_at_most")], "worse")

@@ -45,7 +45,7 @@ class Spread(NamedTuple):
     other boards in the batch."""
 
 
-TIE_OF_BEST = 2.0**-16
+MAX_TIE_SHARE = 2.0**-16
 """Maximum of `tie` for action values, as a share of the best legal value. Values may differ by orders of
 magnitude between boards: for example, a softmax that prefers an illegal move gives tiny values to the legal
 moves."""
@@ -74,7 +74,7 @@ class MergedScores(NamedTuple):
     """The merged scores `[N, 4]` of the moves; larger is better."""
     tie: float
     """The difference in merged score up to which two moves count as equal: `Spread.tie`."""
-    tie_of_best: float | None
+    max_tie_share: float | None
     """The maximum of the tie as a share of the best merged score; None for no maximum."""
     views: str | None
     """The probabilities `[N, V, 4]` of each view; None unless requested."""
@@ -124,9 +124,9 @@ class Head:
 
         mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
         views = tempered(scores, 2, "view_probabilities") if with_views else None
-        tie_of_best = TIE_OF_BEST if self.description.answers.kind == "action_values" else None
+        max_tie_share = MAX_TIE_SHARE if self.description.answers.kind == "action_values" else None
         return MergedScores(
-            tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, tie_of_best, views
+            tempered(mean, 1, "mean_probabilities"), mean, self.spread.tie, max_tie_share, views
         )
 
     def _by_move(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:

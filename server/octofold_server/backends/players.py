@@ -28,7 +28,7 @@ WARM_UP = Limits(seconds=0.1)
 """Limits of the search for each board of the warm-up."""
 
 
-class Kinds:
+class AllowedPlayerKinds:
     """The kinds of players that may run.
 
     Args:

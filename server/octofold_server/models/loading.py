@@ -30,7 +30,7 @@ from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
 from octofold_server.backends.onnx_value import ValueBackend
-from octofold_server.backends.players import Kinds, PlayerBackend
+from octofold_server.backends.players import AllowedPlayerKinds, PlayerBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.search_control import SearchControl
 from octofold_server.batching.statistics import ModelStatistics
@@ -106,7 +106,7 @@ class Loader:
     def __init__(self, config: Config, new_backends: BackendFactory) -> None:
         self._config = config
         try:
-            self._kinds = Kinds(config.players)
+            self._kinds = AllowedPlayerKinds(config.players)
         except BackendError as error:
             raise ModelError(f"--players: {error}") from error
         self._new_backends = new_backends

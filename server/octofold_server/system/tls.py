@@ -16,7 +16,7 @@ from octofold_game.system.files import read_regular
 
 from octofold_server.system.watched_files import FileError, WatchedFiles
 
-HTTP_MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
+HTTP_MINIMUM_TLS_VERSION = ssl.TLSVersion.TLSv1_2
 """The oldest version of TLS that the HTTP port accepts. It is also the default of gRPC."""
 
 MAX_FILE_BYTES = 1 << 22
@@ -105,7 +105,7 @@ class Tls:
 
 def _server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = HTTP_MINIMUM_VERSION
+    context.minimum_version = HTTP_MINIMUM_TLS_VERSION
     # Sessions are not resumed, because that would admit a client whose certificate is no longer valid.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0

@@ -5,16 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from octofold_client.evaluation.question import BETTER, EQUAL, NO_WORSE, Question
-from octofold_client.evaluation.sequential import Bets
+from octofold_client.evaluation.sequential import BettingTest
 
 FIVE, TEN = Fraction(5, 100), Fraction(10, 100)
 
 
-def played(ratio: float, games: int = 1_500, seed: int = 1) -> Bets:
+def played(ratio: float, games: int = 1_500, seed: int = 1) -> BettingTest:
     """Return bets on two players: in 95% of the games, the second scores `ratio` times the first's score."""
     random = np.random.default_rng(seed)
     first, other = random.gamma(2.4, 84_000, (2, games))
-    found = Bets.of(first, ratio * np.where(random.random(games) < 0.95, first, other), (17, 17), 800_000)
+    second = ratio * np.where(random.random(games) < 0.95, first, other)
+    found = BettingTest.of(first, second, (17, 17), 800_000)
     assert found is not None
     return found
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_client.evaluation.luck import COEFFICIENTS, Luck
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import (
-    CAP,
+    CAP_MULTIPLE,
     ERROR_RATE,
-    Bets,
+    BettingTest,
     Record,
     cap_of,
     fewest_games,
@@ -28,8 +28,8 @@ from octofold_game.rules import afterstates
 ANY = (17, 17)
 
 
-def bets_on(first: ArrayLike, second: ArrayLike, capped: bool = True) -> Bets:
-    found = Bets.of(first, second, ANY, cap_of([first]) if capped else None)
+def bets_on(first: ArrayLike, second: ArrayLike, capped: bool = True) -> BettingTest:
+    found = BettingTest.of(first, second, ANY, cap_of([first]) if capped else None)
     assert found is not None
     return found
 
@@ -117,8 +117,8 @@ def test_bets_without_luck_are_about_the_same_averages_and_decide_sooner() -> No
         for each in luck
     )
     question = Question(Fraction(5, 100))
-    plain = Bets.of(scores[0], scores[1], ANY, cap_of(scores))
-    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs), 0.05)
+    plain = BettingTest.of(scores[0], scores[1], ANY, cap_of(scores))
+    adjusted = BettingTest.of(scores[0], scores[1], ANY, cap_of(scores), (ours, theirs), 0.05)
     assert plain is not None
     assert adjusted is not None
     begun = 30 - FIRST_GAMES  # luck is not removed before this game
@@ -136,9 +136,9 @@ def test_the_coefficients_of_a_bet_depend_only_on_earlier_games() -> None:
     taken = random.normal(size=(2, 500, 1)) * np.minimum(COEFFICIENTS, 1) * 30_000
     scores += taken[:, :, -1]
 
-    def bets(taken: NDArray[np.float64]) -> Bets:
+    def bets(taken: NDArray[np.float64]) -> BettingTest:
         ours, theirs = (Luck("values", None, 150_000.0, np.arange(500), each) for each in taken)
-        found = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.05)
+        found = BettingTest.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.05)
         assert found is not None
         return found
 
@@ -162,8 +162,8 @@ def test_the_bets_on_nearly_equal_players_remove_the_luck_of_both_or_of_neither(
         Luck("values", None, 150_000.0, np.arange(800), each[:, None] * np.minimum(COEFFICIENTS, 1))
         for each in luck
     )
-    plain = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)))
-    adjusted = Bets.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.02)
+    plain = BettingTest.of(scores[0], scores[1], ANY, cap_of(list(scores)))
+    adjusted = BettingTest.of(scores[0], scores[1], ANY, cap_of(list(scores)), (ours, theirs), 0.02)
     assert plain is not None
     assert adjusted is not None
     assert ((adjusted.first == adjusted.second) == (plain.first == plain.second)).all()
@@ -183,7 +183,7 @@ def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
     first = np.concatenate([np.full(FIRST_GAMES, 1_000.0), [500.0, 9_000.0, 3_999.0, 100.0]])
     second = np.concatenate([np.zeros(FIRST_GAMES), [5_000.0, 4_000.0, 4_001.0, 0.0]])
     bets = bets_on(first, second)
-    assert bets.cap == CAP * 1_000
+    assert bets.cap == CAP_MULTIPLE * 1_000
     assert bets.first.tolist() == [500, 4_000, 3_999, 100]
     assert bets.second.tolist() == [4_000, 4_000, 4_000, 0]
     assert bets.above_cap == (0.25, 0.5)
@@ -192,7 +192,7 @@ def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
 
 
 def test_too_few_games_and_a_player_that_never_scores_have_no_bets() -> None:
-    assert Bets.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY, 4) is None
-    assert Bets.of(np.zeros(200), np.ones(200), ANY, 4) is None
-    assert Bets.of([], [], ANY, 0) is None
-    assert Bets.of([], [], ANY, None) is None
+    assert BettingTest.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY, 4) is None
+    assert BettingTest.of(np.zeros(200), np.ones(200), ANY, 4) is None
+    assert BettingTest.of([], [], ANY, 0) is None
+    assert BettingTest.of([], [], ANY, None) is None
