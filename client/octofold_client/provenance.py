@@ -61,7 +61,7 @@ class Provenance:
 
 @contextmanager
 def record_run(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Record the block as a run, even if it fails, unless it changes no replay file of the folder.
+    """Record the block as a run if it changes a replay file of the folder, even if it fails afterwards.
 
     Raises:
         OSError: the run cannot be recorded. An error of the block takes precedence.

@@ -23,7 +23,7 @@ def test_the_job_runs_a_command_that_octofold_knows(
     arguments[arguments.index("--ray")] = "--ray=nowhere"
     assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        "octofold: the Ray cluster must be HOST:PORT, such as 10.0.0.1:6379, or auto, got 'nowhere'\n"
+        "octofold: --ray or RAY_ADDRESS must be HOST:PORT, such as 10.0.0.1:6379, or auto, got 'nowhere'\n"
     )
 
 

@@ -69,7 +69,7 @@ class Options(JsonFlag, HtmlFlag, JudgeFlags):
 def analyse(options: Options) -> None:
     """Print where the games of a result folder were lost, and write an analysis into the folder.
 
-    Only a judged analysis replaces a judged one. After Ctrl-C, the verdicts so far are printed and written.
+    An unjudged analysis does not replace a judged one. After Ctrl-C, the verdicts so far are used.
 
     Raises:
         EvaluationError: the folder is not a result folder or has no finished games, or the judge is unknown.

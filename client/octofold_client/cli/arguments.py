@@ -66,7 +66,7 @@ class CredentialFlags:
         return Credentials.from_files(tls=self.tls, **self._files())
 
     def credentials_reader(self) -> Callable[[], Credentials]:
-        """Return a function that reads the credentials. It works on every machine with these files."""
+        """Return a function that reads the credentials, also on another machine with files at these paths."""
         files = {name: file and file.absolute() for name, file in self._files().items()}
         return partial(Credentials.from_files, tls=self.tls, **files)
 
@@ -124,7 +124,7 @@ def name_and_version(text: str, version: str = "") -> tuple[str, str]:
     """
     name, _, own = text.partition(":")
     if own and version and own != version:
-        raise UsageError(f"--version must be {own}, as in {text}, got {version}")
+        raise UsageError(f"{text} and --version {version} name different versions: leave out --version")
     return name, own or version
 
 

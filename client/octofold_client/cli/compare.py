@@ -88,7 +88,7 @@ def compare(options: Options) -> int:
     """Compare result folders; or let models and local players play, and compare their games.
 
     Returns:
-        The exit code: 0, or `UNDECIDED`, or `NO` if the answer to the question is no.
+        The exit code: `NO` if the answer to the question is no, `UNDECIDED` if it is open, otherwise 0.
 
     Raises:
         EvaluationError: the sides cannot be compared.

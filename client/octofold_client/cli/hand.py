@@ -73,7 +73,7 @@ def _full_screen() -> Console:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise EvaluationError("a game by hand needs a terminal as standard input and output")
     if console.is_dumb_terminal:
-        raise EvaluationError("a game by hand needs a terminal that can move its cursor, but TERM is dumb")
+        raise EvaluationError("a game by hand moves the cursor, but TERM is dumb or unknown; try TERM=xterm")
     if not console.encoding.startswith("utf"):
         raise EvaluationError(
             f"a game by hand is drawn with UTF-8, but the output encoding is {console.encoding}; set "
@@ -98,7 +98,7 @@ class _Games:
         self._kept.save_unfinished([*self._others, *([self.game.episode] if self.game.moves else [])])
 
     def new_game(self) -> HandGame:
-        """Save the current game and return a new one; return a current game without moves unchanged."""
+        """Save the current game and return a new one. If the current game has no moves, return it."""
         if self.game.moves:
             self.leave()
             if not self.game.over:

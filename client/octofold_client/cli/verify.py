@@ -58,7 +58,7 @@ class _Checked:
     """The result in one line if all records are correct; otherwise empty."""
 
     def run(self, check: Callable[["_Checked"], str]) -> "_Checked":
-        """Set `verdict` or `problem` with `check`, which counts the records and prints the wrong ones.
+        """Run `check`, which counts the records and prints the wrong ones. Set `verdict` or `problem`.
 
         Return this object.
         """
@@ -138,7 +138,7 @@ def _check_log(found: _Checked) -> str:
         found.records += len(moves)
         found.moves += len(moves)
     total = counted(found.moves, "move")
-    return f"{total}: all are legal; the last field can be the cell of: {readings}"
+    return f"{total}: all are legal; moves by the cell that their last field can name: {readings}"
 
 
 def _check_replays(found: _Checked) -> str:
@@ -158,7 +158,7 @@ def _check_replays(found: _Checked) -> str:
 
 @contextmanager
 def _spread(cores: int) -> Iterator[Spread]:
-    """Yield a function like `map` that works ahead with a process per core; for one core, yield `map`."""
+    """Yield a `map` that computes ahead in one process for each core; for one core, yield `map` itself."""
     if cores == 1:
         yield map
         return

@@ -80,7 +80,7 @@ def local_judge(spec: str) -> Judge:
 
     Raises:
         UsageError: the spec is invalid (see `local_player`), or the player does not value moves.
-        EvaluationError: a package or a file is missing, or the player rejects a value.
+        EvaluationError: a package or a file is missing, or the player rejects the value of an option.
     """
     contender = local_player(spec)
     player = contender.player
@@ -137,7 +137,7 @@ class Advice:
     choice: int
     """The move that the adviser would make, 0 to 3; -1 if the game is over."""
     values: NDArray[np.float64] | None
-    """`[4]`: the value of each move; undefined for illegal moves. None without values."""
+    """`[4]`: the value of each move; undefined for illegal moves. None if the adviser gives no values."""
     unit: str
     """Unit of the values, such as `probability` or `points`; empty for a player that does not value moves."""
     votes: NDArray[np.uint8] | None

@@ -33,7 +33,7 @@ class LocalContender:
         own = getattr(player, "sha256", None)
         self.player = player
         self.has_own_digest = own is not None
-        """Whether the player has an attribute `sha256`. The name of such a player includes its options."""
+        """Whether the player has an attribute `sha256`. If it has, its name includes its options."""
         self.package_version = package_version
         self.spec = spec
         # Computed before the games, because a player may learn or cache something while it plays.
@@ -97,7 +97,7 @@ def local_player(spec: str) -> LocalContender:
 
     Raises:
         UsageError: the player or an option is unknown, an option is missing, or a value has the wrong type.
-        EvaluationError: a package or a file is missing, or the player rejects a value.
+        EvaluationError: a package or a file is missing, or the player rejects the value of an option.
     """
     try:
         made = make_player(spec)

@@ -66,7 +66,7 @@ def _headings(contest: Contest) -> tuple[str, ...]:
 
 
 def _figures_of(standing: Standing, number: int) -> tuple[str, ...]:
-    """Return a player's figures for `number` headings of `_headings`; empty texts if games are missing."""
+    """Return `number` figures of a player, one for each of `_headings`; empty texts if games are missing."""
     if standing.average is None:
         return ("",) * number
     median, best = np.median(standing.scores), standing.scores.max()

@@ -273,7 +273,7 @@ class ScoreCurve(NamedTuple):
     """The expected final score of a game from its start to its end, and the causes of its changes."""
 
     expected: NDArray[np.float64]
-    """`[M + 1]`: the score after each move plus the value of its board; first, the mean over first boards."""
+    """`[M + 1]`: mean value of first boards; then, after each move, the score plus the value of the board."""
     tiles: NDArray[np.float64]
     """`[M + 1]`: sum of the luck of all tiles so far."""
     moves: NDArray[np.float64]
@@ -351,7 +351,7 @@ def _expected(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     means: NDArray[np.float64] = np.nanmean((values * _CHANCES).sum(axis=1), axis=1)
     if not np.isfinite(means).all():
-        raise UsageError("the values of the judge must be finite numbers on every board")
+        raise UsageError("--luck requires a judge whose values are finite on every board")
     return means
 
 

@@ -139,12 +139,9 @@ def _check_same_evaluation(parts: Sequence[_Part]) -> None:
     if missing:
         told = listed(map(str, sorted(missing)[:_MOST_NAMED]))
         more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-        games = counted(first.slice.games, "game")
         one = len(missing) == 1
         subject, verb, folders = ("slice", "is", "its folder") if one else ("slices", "are", "their folders")
-        raise EvaluationError(
-            f"{subject} {told}{more} of {first.slice.of} ({games} in all) {verb} missing: add {folders}"
-        )
+        raise EvaluationError(f"{subject} {told}{more} of {first.slice.of} {verb} missing: add {folders}")
 
 
 def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:

@@ -119,7 +119,7 @@ class _Server:
     failures: int = 0
     """Number of failures in a row. After a failure, the server gets one group at a time until it answers."""
     failing_since: float = 0.0
-    """Time of the first of these failures, by the monotonic clock."""
+    """Time of the first of the `failures`, by the monotonic clock."""
     retry_at: float = 0.0
     """Earliest time of the next attempt, by the monotonic clock."""
     lost: bool = False

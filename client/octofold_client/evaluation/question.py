@@ -76,7 +76,7 @@ class Question:
         return Finding(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
-        """Return the answer as a sentence about the players of these names; None is undecided."""
+        """Return the answer as a sentence about the players of these names; None means undecided."""
         if self.kind == EQUAL:
             claim = f"{first} and {second} are equal within {self.percent}"
             refuted = f"{first} and {second} differ by more than {self.percent}"

@@ -28,9 +28,9 @@ def seconds_left(
 ) -> float | None:
     """Return the expected time in seconds until all games have finished; None while too few are finished.
 
-    With few running games, all of them together make fewer moves per second, because a server takes almost as
-    long for a small batch as for a large one. So the result is at least the expected time until the longest
-    game ends if every game goes on at the present pace of one running game.
+    A server takes almost as long for a small batch as for a large one, so a game does not become faster when
+    other games end. The result is therefore at least the expected time of the longest remaining game, played
+    at the present pace of one game.
 
     Args:
         finished: number of finished games by their length in moves.

@@ -65,11 +65,11 @@ class Evaluation:
     """The finished games of all runs, in the order of their indices."""
     completeness: Completeness
     card: Card | None
-    """The model card; None for a local player, if the server could not read it, or without result file."""
+    """The model card; None for a local player, if the server could not read it, or without a result file."""
     server_version: str | None
     """Version of `octofold-serve`, or all versions with commas if servers differed; None if unknown."""
     run: RunFigures | None
-    """Figures of the last run; None without result file."""
+    """Figures of the last run; None without a result file."""
     adjusted: AdjustedAverage | None = None
     """The luck-adjusted average; None if luck was not adjusted, or if games are missing or too few."""
 
@@ -167,7 +167,7 @@ class Evaluation:
 
 
 def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, RunFigures | None]:
-    """Return `card`, `server_version` and `run` of the result file; None for each without the file.
+    """Return `card`, `server_version` and `run` of the result file; three times None without the file.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.

@@ -155,7 +155,7 @@ class ResultFolder:
             OtherEvaluation: the folder contains games of other conditions, or perhaps of another player.
             EvaluationError: the folder cannot be written, contains files but no evaluation, or its file
                 of conditions is missing or damaged.
-            ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
+            ReplayError: a replay file is damaged, or a game is repeated, of another seed or without moves.
         """
         check_writable(self.path)
         if not self._conditions.exists() and not self.replays.exists() and any(self.path.iterdir()):
@@ -206,7 +206,7 @@ class ResultFolder:
 
         Raises:
             EvaluationError: the folder contains no evaluation or no replays, or its conditions are damaged.
-            ReplayError: a replay file is damaged, or contains a game twice, of another seed or without moves.
+            ReplayError: a replay file is damaged, or a game is repeated, of another seed or without moves.
         """
         conditions = self.of_evaluation(self.path)[1]
         planned = conditions.planned or range(MOST_GAMES)
@@ -231,8 +231,7 @@ class ResultFolder:
 
         Raises:
             EvaluationError: the folder contains no replay file, or the file of conditions is damaged.
-            ReplayError: the replay file is damaged, or contains a game twice, of another seed or without
-                moves.
+            ReplayError: the replay file is damaged, or a game is repeated, of another seed or without moves.
         """
         conditions = self.conditions()
         try:
@@ -314,7 +313,7 @@ class KeptGames:
         return [GameSummary.of(episode) for episode in episodes]
 
     def put_in_order(self, check: Callable[[], None]) -> None:
-        """Sort the replay file by game index, in one step. No games may be appended afterwards.
+        """Sort the replay file by game index, atomically. No games may be appended afterwards.
 
         The order in which games finish depends on timing. After sorting, equal games make equal files.
 

@@ -332,9 +332,9 @@ class BettingTest:
 
 
 def _part_edges(begun: int, end: int) -> list[int]:
-    """Return the indices of the games at which parts with own luck coefficients begin, and `end`.
+    """Return the index of the first game of each part, then `end`. Each part has its own luck coefficients.
 
-    Each part has as many games as come before it. The first may have more, the last fewer.
+    A part has as many games as come before it; the first part may have more, the last one fewer.
     """
     edges = [begun]
     while edges[-1] < end:

@@ -28,7 +28,7 @@ class Side:
     completeness: Completeness
     """The numbers of finished and missing games. Sides with missing games are not compared."""
     largest_exponent: int = LARGEST_EXPONENT
-    """A game ends when a tile exceeds 2 to this exponent."""
+    """Largest exponent that the player can play with: a game ends when a tile exceeds 2 to it."""
     luck: Luck | None = None
     """The luck of these games; None without luck adjustment."""
 

@@ -1,1 +1,1 @@
-"""Load tests: measures throughput and latency of servers in closed and open loops, from several processes."""
+"""Load tests: several processes measure throughput and latency of servers in closed and open loops."""

@@ -27,8 +27,7 @@ class LoadTestRun:
     test: LoadTest
     folder: Path
     generate: Callable[[Load, float, float], Windows]
-    """Function that generates a load, given the seconds of its ramp and of a window, as
-    `workers.load_windows` does."""
+    """Function of a load, the length of its ramp and that of a window in seconds; see `load_windows`."""
     read_counters: Callable[[], ServerCounters | None]
     display: Display
 
@@ -60,11 +59,11 @@ class LoadTestRun:
         self.test.finished = True
 
     def _measure(self, load: Load, steps: int | None = None) -> StepResult:
-        """Measure a load until three windows agree, or for the maximum number of windows.
+        """Measure a load until its last three windows agree, or for the maximum number of windows.
 
-        In a search, a step also ends after three windows in a row that exceed the limit. Without a limit, a
-        step goes on while calls are waiting and no call ended in the last windows, because such windows
-        measure nothing.
+        In a search, a step also ends after three windows in a row that exceed the limit. A step without a
+        limit continues beyond the maximum while calls are waiting and no call ended in the last three
+        windows, because these windows measure nothing.
 
         Args:
             load: the load.

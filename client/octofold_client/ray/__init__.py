@@ -1,1 +1,1 @@
-"""Spreads evaluations over a Ray cluster. This room needs the extra `ray`."""
+"""Spreads evaluations over a Ray cluster. These modules need the extra `ray`."""

@@ -26,8 +26,8 @@ def connected(address: str) -> Iterator[None]:
     """Connect this program to a cluster while the block runs.
 
     Args:
-        address: HOST:PORT of the head node; "auto" for the variable RAY_ADDRESS or else the cluster of this
-            machine. Ignored if the program is already connected.
+        address: HOST:PORT of the head node; "auto" for the address in the variable RAY_ADDRESS or, without
+            the variable, the cluster of this machine. Ignored if the program is already connected.
 
     Raises:
         ClusterError: the address is malformed, no cluster answers, or it has another Ray or Python version.
@@ -47,7 +47,7 @@ def connected(address: str) -> Iterator[None]:
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
         if address == "auto" and isinstance(error, ConnectionError):
             raise ClusterError(
-                "no Ray cluster runs on this machine: name one as HOST:PORT, or start one with "
+                "no Ray cluster runs on this machine: name one with --ray HOST:PORT, or start one with "
                 "`ray start --head`"
             ) from None
         raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
@@ -102,7 +102,7 @@ def _check(address: str) -> None:
         )
     if _ADDRESS.fullmatch(address) is None:
         raise ClusterError(
-            f"the Ray cluster must be HOST:PORT, such as 10.0.0.1:6379, or auto, got {address!r}"
+            f"--ray or RAY_ADDRESS must be HOST:PORT, such as 10.0.0.1:6379, or auto, got {address!r}"
         )
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
         return  # only Ray can connect, with the cluster's certificates

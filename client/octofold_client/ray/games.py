@@ -172,7 +172,7 @@ class RayCluster:
             on_unfinished: called at the end, even after an error, with games that have begun and not ended.
 
         Raises:
-            BrokenAnswer, EvaluationError: the player is broken, or a node cannot make it or has another one.
+            BrokenAnswer, EvaluationError: the player is broken, or it is missing or different on a node.
             ClusterError: the cluster has no CPU for a local player, or tasks fail again and again.
         """
         if isinstance(contender, LocalContender):

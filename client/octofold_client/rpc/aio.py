@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client for asyncio, with the arguments (but no `while_waiting`), answers and errors of `Client`.
+    """A client for asyncio. Its arguments (except `while_waiting`), answers and errors are those of `Client`.
 
     Create it inside a running event loop; only this loop can use it. If several tasks call `next_move` at
     the same time, boards without `search_seconds` are sent together. To stop waiting for an answer, cancel

@@ -236,7 +236,7 @@ class Calls:
     def _with_retries(self, step: Callable[[float], Action], parse: Callable[[Any], T]) -> Conversation[T]:
         """Send a request until an attempt succeeds or the retry policy gives up; return the parsed response.
 
-        `step` makes the step of an attempt from its timeout in seconds.
+        `step` returns the step of one attempt, given the timeout in seconds.
         """
         end = time.monotonic() + self.timeout_seconds
         attempt = 1
@@ -324,7 +324,7 @@ def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
 
 
 def _search_fields(many: NextMoves) -> Iterable[tuple[NDArray[np.float32] | None, int | None, int | None]]:
-    """Return values, depth and positions of each board; for a network, three Nones without end."""
+    """Return values, depth and positions of each board; for a network, endless `(None, None, None)`."""
     if many.depth is None or many.positions is None:
         return repeat((None, None, None))
     values = repeat(None) if many.values is None else many.values

@@ -98,7 +98,7 @@ class Credentials:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)
             return api.secure_channel(address, files, options=options)
         if self.token and not is_here:
-            raise InvalidRequest(f"{address}: a token needs TLS (use --tls), except on this machine")
+            raise InvalidRequest(f"{address}: a token needs TLS (--tls) unless the server is on this machine")
         return api.insecure_channel(address, options=options)
 
     @property

@@ -48,5 +48,5 @@ NO_RETRY = RetryPolicy(attempts=1)
 FIRST_CALL_RETRY = RetryPolicy(attempts=3)
 """Policy for the first call to a server, which must fail soon if no server answers."""
 EVALUATION_RETRY = RetryPolicy(attempts=sys.maxsize, largest_wait_seconds=3.2, silence=True)
-"""Policy for a server that plays games. `evaluation/playing.py` gives up a server after the time of
+"""Policy for the calls of an evaluation. `evaluation/playing.py` gives up a server after the time of
 `--patience`, so the number of attempts is not limited."""

@@ -42,7 +42,7 @@ class Ending:
     score: int
     largest_tile: int
     quarter: int
-    """Index in `QUARTERS` of the sum of all other tiles, as a share of the largest tile."""
+    """Index of the range in `QUARTERS` that contains the sum of the other tiles over the largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":

@@ -1,1 +1,1 @@
-"""The terminal: progress (also in notebooks), tables, games by hand and keys."""
+"""The terminal: progress displays (also for notebooks), tables, the keyboard, and games played by hand."""

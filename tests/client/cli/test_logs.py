@@ -64,7 +64,7 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     replays, logs = done.stdout.splitlines()
     assert "all moves, new tiles, scores and final boards are correct" in replays
     assert logs.startswith(f"{tmp_path / 'moves-00000.txt.gz'}: ")
-    assert "all are legal; the last field can be the cell of: new tile " in logs
+    assert "all are legal; moves by the cell that their last field can name: new tile " in logs
     assert logs.endswith(", neither 0")
 
     renamed = (tmp_path / "moves-00000.txt.gz").rename(tmp_path / "moves.log")
