@@ -41,6 +41,12 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
+_Form = tuple[bytes, bytes, int]
+"""What messages that differ only in their board share: the bytes before the board and the bytes after it, and
+the number of bytes from the board on."""
+
+_MOST_FORMS = 64  # clients of a model send messages of few forms
+
 Take = Callable[[Sequence[Arrived]], None]
 """A callback that takes calls that arrived together. It replies to each call and ends it, now or later."""
 
@@ -100,53 +106,48 @@ class UnaryCalls(Generic[AnyMessage]):
         self._admission = admission
         self._codec = codec
         self._before_board = bytes([board_field << 3 | _LENGTH_DELIMITED, CELLS]) if board_field else b""
+        self._read: dict[_Form, tuple[Request, AnyMessage]] = {}  # a decoded message of each recent form
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
         """Answer calls that arrived together, now or later."""
         joins = self._before_board and len(arrived) > 1
-        groups = self._alike(arrived) if joins else [(0, [one]) for one in arrived]
+        groups = self._alike(arrived) if joins else [(None, [one]) for one in arrived]
         calls = []
-        for start, together in groups:
-            if len(together) > 1 and (joined := self._join(start, together)) is not None:
+        for form, together in groups:
+            if form and len(together) > 1 and (joined := self._join(form, together)) is not None:
                 calls.append(joined)
             else:
                 calls += [call for one in together if (call := self._accept(*one)) is not None]
         self._admission.queue(calls, alone=arrived[0][0].is_alone)
 
-    def _alike(self, arrived: Sequence[Arrived]) -> list[tuple[int, list[Arrived]]]:
+    def _alike(self, arrived: Sequence[Arrived]) -> list[tuple[_Form | None, list[Arrived]]]:
         """Group calls whose messages differ only in 16 bytes, which are likely their board.
 
         Returns:
-            For each group, the position of the 16 bytes, and the calls. For messages without a board, the
-            position is beyond their end. A long message is a separate group: comparing it costs too much.
+            The form of each group's messages, and the calls. A long message is a separate group without a
+            form, because comparing it costs too much.
         """
-        before, groups = self._before_board, dict[tuple[bytes, bytes, int], list[Arrived]]()
-        long = []
+        before, groups = self._before_board, dict[_Form, list[Arrived]]()
+        long: list[tuple[_Form | None, list[Arrived]]] = []
         for one in arrived:
             if len(one[1]) > SHORT_BYTES:
-                long.append((0, [one]))
+                long.append((None, [one]))
                 continue
             head, _, tail = one[1].partition(before)
             groups.setdefault((head, tail[CELLS:], len(tail)), []).append(one)
-        return [(len(head) + len(before), together) for (head, _, _), together in groups.items()] + long
+        return [*groups.items(), *long]
 
-    def _join(self, start: int, together: Sequence[Arrived]) -> AcceptedCall | None:
-        """Join calls that `_alike` has grouped; return None if they must be accepted one by one."""
-        codec, first = self._codec, together[0][1]
-        stop = start + CELLS
-        if stop > len(first):
+    def _join(self, form: _Form, together: Sequence[Arrived]) -> AcceptedCall | None:
+        """Join calls with messages of one form; return None if they must be accepted one by one."""
+        start = len(form[0]) + len(self._before_board)
+        if (read := self._read.get(form) or self._read_form(start, together[0][1])) is None:
             return None
-        cells = b"".join([message[start:stop] for _, message in together])
-        # If a change of these bytes is a change of the board, all messages have their board there.
-        other = first[:start] + bytes(cell == 0 for cell in cells[:CELLS]) + first[stop:]
-        try:
-            message = codec.kind.FromString(first)
-            request, changed = codec.request(message), codec.request(codec.kind.FromString(other))
-        except (DecodeError, InvalidRequest):
-            return None
-        if (_packed(request), _packed(changed)) != (first[start:stop], other[start:stop]):
-            return None
+        if len(self._read) > _MOST_FORMS:
+            self._read.clear()
+        self._read[form] = read
+        request, message = read
+        cells = b"".join([message[start : start + CELLS] for _, message in together])
         rpcs = [rpc for rpc, _ in together]
         call = self._admission.accept_joined(
             request._replace(boards=np.frombuffer(cells, np.uint8).reshape(-1, CELLS)),
@@ -159,6 +160,20 @@ class UnaryCalls(Generic[AnyMessage]):
             for rpc in rpcs:
                 rpc.on_left = call.cancel
         return call
+
+    def _read_form(self, start: int, received: bytes) -> tuple[Request, AnyMessage] | None:
+        """Read a message with a board at `start`; return None if the board is elsewhere or invalid."""
+        codec, stop = self._codec, start + CELLS
+        cells = received[start:stop]
+        # If a change of these bytes is a change of the board, all messages of the form have it there.
+        other = received[:start] + bytes(cell == 0 for cell in cells) + received[stop:]
+        try:
+            message = codec.kind.FromString(received)
+            request, changed = codec.request(message), codec.request(codec.kind.FromString(other))
+        except (DecodeError, InvalidRequest):
+            return None
+        is_board = len(cells) == CELLS and (_packed(request), _packed(changed)) == (cells, other[start:stop])
+        return (request, message) if is_board else None
 
     def _accept(self, rpc: Rpc, received: bytes) -> AcceptedCall | None:
         """Accept a call, or end it with the reason why it is refused."""

@@ -318,7 +318,9 @@ def test_alike_messages_are_answered_by_their_own_board_wherever_it_is(models: M
     twice = [message + plain[0] for message in plain]  # the last one counts; the size is that of `unknown`
     moves = fake_moves(asked % 9).moves.tolist()
     last = moves[:1] * 4
-    for messages, expected in 2 * [(plain, moves), (unknown, moves), (twice[::-1], last), (twice, last)]:
+    bursts = [(plain, moves), (unknown, moves), (twice[::-1], last), (twice, last)]
+    bursts += [([b"\x7a\x01%c" % form + message for message in plain], moves) for form in range(100)]
+    for messages, expected in 2 * bursts:
         ends: Queue[bytes | int] = Queue()
         calls.take([(RecordingRpc(ends), message) for message in messages])
         replies = [NextMovesResponse.FromString(bytes(ends.get())) for _ in messages]
