@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/page.md: `python docs/pictures.py --result NAME` beside a server."""
+"""Makes the pictures of docs/page.md from a running server: `python docs/pictures.py --result NAME`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ BOARD = "0120134315629ba8"
 DOCS = Path(__file__).parent
 SIZE = (1280, 720)
 COLORS = 160
-"""Enough for flat areas, and a third of the bytes."""
+"""Number of colors in a picture: its flat areas need no more, and the file shrinks to about a third."""
 PATIENCE_MS = 120_000
 
 
 def main() -> None:
-    """Take the pictures."""
+    """Take the pictures, and save them in the folder of --out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
     parser.add_argument("--model", default="flagship/4")
     parser.add_argument("--judge", default="values/1")
-    parser.add_argument("--result", required=True, help="a result of the server; its worst game is shown")
+    parser.add_argument("--result", required=True, help="name of the result whose worst game is shown")
     parser.add_argument("--out", type=Path, default=DOCS)
     options = parser.parse_args()
     with sync_playwright() as playwright:
@@ -52,7 +52,7 @@ def main() -> None:
 
 @contextmanager
 def opened(browser: Browser, address: str, out: Path) -> Iterator[Page]:
-    """Open the page at an address, and save a picture of it at the end."""
+    """Open the page at an address, and save a picture of it to `out` when the block ends."""
     page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
     page.set_default_timeout(PATIENCE_MS)
     page.goto(address)

@@ -47,7 +47,7 @@ class ModelError(OctofoldError):
 
 
 class BackendFailed(OctofoldError):
-    """The server failed, usually in the backend; its log gives the reason beside `error_id`."""
+    """The server failed, usually in the backend; its log gives the reason, with the same `error_id`."""
 
     def __init__(self, message: str, error_id: str) -> None:
         super().__init__(message)

@@ -528,7 +528,7 @@ class Admission:
         with self._lock:
             self._check_open()
             if self._calls >= self.limits.calls:
-                raise self._too_many(f"{self._calls} calls are in progress")
+                raise self._too_many(f"calls in progress: {self._calls}")
             self._calls += 1
 
     def give_slots(self, slots: int) -> None:

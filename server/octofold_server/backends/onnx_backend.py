@@ -212,7 +212,7 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     shapes = [output.shape for output in outputs]
     expected = [(size,), (size, 4), (size, 4), (size, 4)]
     if shapes != expected:
-        raise GraphError(f"the outputs for {size} boards must have the shapes {expected}, got {shapes}")
+        raise GraphError(f"the outputs of a batch of {size} must have the shapes {expected}, got {shapes}")
     _check_moves(boards, answers.moves)
     for board, move, probabilities, claimed, legal in zip(
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True

@@ -127,7 +127,7 @@ def _check_contract(session: onnxruntime.InferenceSession, outputs: Sequence[Ten
             if actual.get(name) != contract.get(name):
                 raise GraphError(
                     f"the {kind} {name!r} must be {contract.get(name, 'absent')} according to the graph "
-                    f"contract, got {actual.get(name, 'none')}"
+                    f"contract, got {actual.get(name, 'none')} (type and shape for one board)"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):

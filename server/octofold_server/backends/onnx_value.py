@@ -45,7 +45,7 @@ def network_lanes(
 
 
 def _without_value(model: bytes) -> bytes | None:
-    """Return the graph without the output `value` and what only `value` needs; None if it has no `value`."""
+    """Return the graph without `value` and the nodes that only `value` needs; None if it has no `value`."""
     if not has_output(model, VALUE.name):
         return None
     reduced = parsed(model)

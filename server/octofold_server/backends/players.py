@@ -55,7 +55,7 @@ class AllowedPlayerKinds:
                 )
             if self.are_named and _can_be_served(installed[name]) is False:
                 raise BackendError(
-                    f"players of the kind {name!r} cannot be served; known kinds: "
+                    f"players of the kind {name!r} cannot be served; these kinds can: "
                     + ", ".join(sorted(name for name, point in installed.items() if _can_be_served(point)))
                 )
         self._allowed = {name: installed[name] for name in sorted(named)}
@@ -85,7 +85,7 @@ class AllowedPlayerKinds:
             hint = f"; install it with: {install_command('players')}" if _is_ours(point) else ""
             raise BackendError(f"the kind of player {kind!r} needs {package}{hint}") from error
         if served is None:
-            raise BackendError(f"players of the kind {kind!r} cannot be served")
+            raise BackendError(f"players of the kind {kind!r} cannot be served: they have no method `served`")
         try:
             search: Search = served(player.options, files, cores)
         except OctofoldError as error:

@@ -95,8 +95,8 @@ class Batcher:
     with the backend of the first lane.
 
     A joined call has one board from each of several callers. A caller ends when a batch with its board
-    has run or failed, when it leaves, or at its own deadline. `Call.separate` makes a finished call of the
-    callers that end together.
+    has run or failed, when it leaves, or at its own deadline. `Call.separate` returns the callers that end
+    together as a call that has ended.
 
     `Call.have_ended` runs on a lane, on the deadline thread, or in a call of `submit_all` or `cancel`.
 
@@ -198,7 +198,7 @@ class Batcher:
 
         Args:
             calls: the calls.
-            alone: whether the calls are a single one, no other call waits to be submitted, and this thread
+            alone: whether `calls` has only one call, no other call waits to be submitted, and this thread
                 may run its boards.
 
         Returns:
@@ -238,7 +238,7 @@ class Batcher:
         return refused
 
     def _run_here(self, batch: list[_Slice], late: list[Call]) -> None:
-        """Run a batch on this thread with the lent backend, and notify the calls that it left out as late."""
+        """Notify the expired calls in `late`, and run a batch on this thread with the lent backend."""
         try:
             _notify(late)
             if batch:
@@ -269,8 +269,7 @@ class Batcher:
 
     def _full(self, level: _Level, size: int) -> QueueFull:
         return QueueFull(
-            f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
-            f"no room for {size} more",
+            f"the queue has {level.boards} of at most {self._queue_capacity} boards: no room for {size} more",
             max(SHORTEST_RETRY_SECONDS, self.waiting * self._pace.seconds_per_board / self.lanes),
         )
 
@@ -629,7 +628,7 @@ class Batcher:
         return self._separate(call, failing, error) if failing else None
 
     def _answer_callers(self, call: Call, start: int, moves: Moves, batch: Batch) -> list[Call]:
-        """End the callers whose boards a batch has answered; return at most one finished call of them."""
+        """End the callers whose boards a batch has answered; return them as one call, or an empty list."""
         answering = call.open_callers(start, start + len(moves.moves))
         if not answering:
             return []
@@ -642,7 +641,7 @@ class Batcher:
         return [answered]
 
     def _separate(self, call: Call, indices: Sequence[int], error: Exception | None = None) -> Call:
-        """End callers of a joined call; return a finished call of these callers."""
+        """End callers of a joined call; return them as a call that has ended, as `Call.separate` does."""
         level, waiting = self._level_of(call), call.waiting_boards
         ended = call.separate(indices, error)
         left = 0 if call.done else call.waiting_boards

@@ -73,7 +73,7 @@ class Call:
     """The callers of a joined call, one for each board; an entry is None after its caller has ended. For a
     call of one caller, this is None."""
     deadlines: Sequence[float] = ()
-    """The deadlines of the callers of a joined call; `deadline` is at most the earliest of open callers."""
+    """The deadlines of the callers of a joined call. No open caller has one before `deadline`."""
     submitted: float = field(default_factory=time.monotonic, init=False)
     """Time when the call was made, in seconds of `time.monotonic`."""
     taken: int = field(default=0, init=False)
@@ -87,7 +87,7 @@ class Call:
     abandoned: int = field(default=0, init=False)
     """Number of waiting boards whose callers have ended."""
     may_yield: bool = field(default=False, init=False)
-    """Whether the call, at the front, moves behind the next new call: once between two of its turns."""
+    """Whether the next new call may pass this one at the front of the queue: once between two turns."""
     parts: list[Part] = field(default_factory=list, init=False)
     """The answers so far, in order of completion."""
     queue_seconds: float = field(default=0.0, init=False)
@@ -101,7 +101,7 @@ class Call:
 
     @staticmethod
     def have_ended(calls: Sequence[Any]) -> None:
-        """React to the end of calls of this class that ended together; do nothing by default.
+        """Receive calls of this class that ended together. This does nothing; subclasses may override it.
 
         The batcher passes each call that it has queued exactly once, on the thread that ended the call,
         without holding its lock. An override must return soon, and raise nothing.
@@ -128,7 +128,7 @@ class Call:
         return [] if self.done else [at for at in range(start, stop) if self.callers[at] is not None]
 
     def separate(self, indices: Sequence[int], error: Exception | None = None) -> Self:
-        """End callers of a joined call; return a finished call of these callers.
+        """End callers of a joined call; return them as a call of their own, which has ended.
 
         Args:
             indices: indices of the callers, in order.

@@ -65,6 +65,6 @@ class DeadlineHeap:
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:
-    """Return the call; None if it is done or freed."""
+    """Return the call of a weak reference; None if the call is done or freed."""
     call = reference()
     return None if call is None or call.done else call

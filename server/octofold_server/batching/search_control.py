@@ -44,7 +44,7 @@ class RunningBatch:
     stop: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1, np.uint8))
     """The flag of `Limits` that stops the search; set when no call of the batch is open any more."""
     whole_seconds: float = math.inf
-    """Seconds below which no limit has cut the batch short; 0 for searches that use all of their time."""
+    """Duration in seconds below which no limit cuts a search short; 0 if searches use all of their time."""
 
 
 class SearchControl:

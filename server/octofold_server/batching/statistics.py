@@ -29,7 +29,7 @@ KEPT = 0.9
 
 
 class BucketHistogram(NamedTuple):
-    """The observations by bucket, and their sum. The additional last count is for values above all bounds."""
+    """The number of values in each bucket, and the sum of all values. The last bucket has no upper bound."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]

@@ -125,7 +125,7 @@ class Arrivals:
                 break
 
     def _arrived(self, call: _Pending, message: bytes | None) -> None:
-        """Handle the message of a call; None means that no message will arrive."""
+        """Pass a message to the method of its call. None means that no message will arrive: end the call."""
         call.rpc.on_message = nothing
         if self._forget(call) and self._waiting and len(self._reads) < self._at_once:
             self._read_next()

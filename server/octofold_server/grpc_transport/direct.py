@@ -32,7 +32,7 @@ CALL_BYTES = 16_384
 """Bytes of memory that gRPC uses for a call, apart from its messages."""
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
-"""The operations of a call whose end gRPC reports."""
+"""The operations of a call. gRPC reports when each of them is finished."""
 
 _NO_FLAGS = 0
 _NOTHING: tuple[()] = ()

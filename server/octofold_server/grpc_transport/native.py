@@ -39,7 +39,7 @@ PINGS = 3
 """Minimum pings per `idle_seconds` on a connection with calls, so that its client answers often enough."""
 
 SHORTEST_WAIT_SECONDS = 20e-6
-"""Time in which the serving thread receives a call that arrived while the thread was busy."""
+"""If the serving thread gets a call after a shorter wait, the call arrived while the thread was busy."""
 
 DRAIN_SECONDS = 0.02
 """Seconds between checks whether all replies were sent, and time for sending the last bytes."""
@@ -175,7 +175,7 @@ class _Listener:
         self._leave(list(calls.values()))
 
     def _leave(self, leaving: Sequence[NativeRpc]) -> None:
-        """React to callers that have left, or whose deadlines have passed."""
+        """Call `on_left` of calls whose client has left or whose deadline has passed, or else end them."""
         groups: dict[OnLeft, list[NativeRpc]] = {}
         for rpc in leaving:
             groups.setdefault(rpc.on_left, []).append(rpc)

@@ -70,7 +70,7 @@ class Bodies:
         Args:
             request: the request.
             max_bytes: maximum length of the body.
-            allowed: end of the error message, "allowed", or "allowed here" if other routes allow more.
+            allowed: last words of the error message: "allowed", or "allowed here" if other routes allow more.
 
         Raises:
             QueueFull: the budget has no room for the body, or the body was ended to make room for others.

@@ -24,7 +24,7 @@ SINGLE_HEADERS = ("Authorization", "Content-Encoding", "Host", "Origin", "Sec-Fe
 them, and the server might use the other."""
 
 OWN_PAGES = ("same-origin", "none")
-"""The values of `Sec-Fetch-Site` in requests from the server's own page, and when a user opens an address."""
+"""The values of `Sec-Fetch-Site` if the server's own page sends a request, or if a user opens an address."""
 
 
 class Guard:

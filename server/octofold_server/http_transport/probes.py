@@ -34,7 +34,7 @@ def probes(is_ready: Callable[[], bool]) -> list[Route]:
 
 
 def metrics(read: Callable[[], Page]) -> Route:
-    """Return the route of `/metrics`; `read` reads the page in a thread of its own, one call at a time."""
+    """Return the route of `/metrics`; `read` makes the page, and runs in a separate thread."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     newest: asyncio.Future[Page] | None = None
 
@@ -49,5 +49,5 @@ def metrics(read: Callable[[], Page]) -> Route:
 
 
 def readiness_reply(is_ready: bool) -> web.Response:
-    """Return an empty reply with the status 200 if something is ready, else 503."""
+    """Return an empty reply with the status 200 if `is_ready`, else 503."""
     return web.Response(status=HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)

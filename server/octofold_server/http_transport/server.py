@@ -22,7 +22,7 @@ from octofold_server.http_transport.calls import Handler, Route
 from octofold_server.system.sockets import file_limit
 
 IDLE_SECONDS = 75.0
-"""Time after which a connection without a complete request is closed. Proxies do this earlier."""
+"""Time after which a connection without a complete request is closed. Proxies usually close it earlier."""
 
 MAX_CONNECTIONS = 512
 """Maximum number of requests in progress. It is lower if the process may open only few files."""

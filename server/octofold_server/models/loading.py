@@ -115,7 +115,7 @@ class Loader:
     def load(
         self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
     ) -> ServedVersion:
-        """Load and warm up a version, whose calls `statistics` counts across reloads.
+        """Load and warm up a version. `statistics` counts its calls, also after the version is loaded again.
 
         Raises:
             ModelError, MemoryError: the version cannot be served.

@@ -95,7 +95,7 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load the versions that the policies select, without unloaded models.
+        """Load the versions that the policies select, except models that were unloaded by request.
 
         Players to load on demand are loaded now only if no other version is ready.
 
@@ -126,11 +126,11 @@ class Models:
             raise ModelError(
                 f"no model can be served: {'; '.join(reasons)}"
                 if self.index()
-                else f"no models in {self._config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}"
+                else f"no models in {self._config.models.resolve()}: --models needs NAME/VERSION/{CARD_FILE}"
             )
         if self.default and self.default not in names:
             ready = ", ".join(name for name in names if name not in unloaded) or "none"
-            raise ModelError(f"the default model {self.default!r} cannot be served; ready models: {ready}")
+            raise ModelError(f"--default-model {self.default!r} cannot be served; ready models: {ready}")
         if not self.default:
             self.default = self._default_among(names)
 
@@ -160,7 +160,7 @@ class Models:
             return older[max(older)]
         ready = ", ".join(f"{served.name}/{served.version}" for served in self.served()) or "none"
         if not name:
-            raise UnknownModel(f"the server has no default model; name one of the ready models: {ready}")
+            raise UnknownModel(f"no default model, so the request must name a model; ready models: {ready}")
         wanted = f"{name}/{version}" if version else name
         for status in known:
             state = VersionState.LOADING if loads and status.reason == ON_DEMAND else status.state

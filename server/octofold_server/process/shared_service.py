@@ -65,7 +65,7 @@ class ProcessSlot:
 
 
 class SharedService(OpenInference):
-    """The operations of a service with several processes; loading, unloading and metrics involve all."""
+    """The operations of a service with several processes. Each change and the metrics cover all processes."""
 
     def __init__(self, slot: ProcessSlot, admission: Admission) -> None:
         super().__init__(admission)

@@ -1,1 +1,1 @@
-"""The operating system below the service: files, sockets, signals, logs and TLS."""
+"""Access to the operating system: files, sockets, signals, logs and TLS."""

@@ -1,6 +1,6 @@
 """TLS for gRPC and HTTP: allowed versions, the server's certificate, and CA certificates to check clients.
 
-Both accept TLS 1.2 and newer. Renewed files are used for new connections within seconds.
+Both ports accept TLS 1.2 and newer. Renewed files are used for new connections within seconds.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ FILES = (CONDITIONS_FILE, GAMES_FILE, LIVE_FILE)
 """The files of a result that the page may read."""
 
 STATE = "state.json"
-"""The name under which the page requests the entry of one result in the list. No file has this name."""
+"""The file name with which the page requests the list entry of one result. No real file has this name."""
 
 MAX_BYTES = 4 << 20
 """Maximum bytes of a file in one reply. The page requests the rest with further requests."""
@@ -141,9 +141,10 @@ class Results:
     def list(self) -> list[dict[str, Any]]:
         """Return the newest results, each as a JSON object.
 
-        A result has its name, its conditions, the seconds since the last game was added, and the numbers of
-        finished and planned games. While none is finished or games are missing (`unfinished` has the reason),
-        the figures are None. `deviation` needs two games, and `without_luck` a result file that has it.
+        An object has name, conditions, seconds since the last game was added, and numbers of finished and
+        planned games. `average`, `deviation` and `without_luck` are None if no game is finished or games are
+        missing (`unfinished` gives the reason), `deviation` also if there is only one game, and
+        `without_luck` if the result file does not contain it.
         """
         if self._folder is None:
             return []
@@ -203,7 +204,7 @@ class Results:
         }
 
     def _without_luck(self, file: str, games: int) -> dict[str, Any] | None:
-        """Return a result file's average without the tiles' luck; None if it has none for `games` games.
+        """Return `without_luck` from a result file; None if the file does not have it for `games` games.
 
         This reads only the first part of the file. The rest contains all scores, which may be millions.
         """

@@ -38,7 +38,7 @@ from octofold_server.web.views import Views
 
 PARAMETERS = ("board", "model", "version", "with_value")
 """The allowed parameters of a request about a board. `search_time_us` is not one of them: a page of another
-site could start long searches by images with these addresses."""
+site could start long searches by showing images with these addresses."""
 
 UNCACHED = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """The headers of replies that no cache may keep."""

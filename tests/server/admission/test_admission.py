@@ -137,7 +137,7 @@ def test_calls_and_streams_beyond_the_limits_are_refused(admission: Admission) -
     with (
         admission.call_slot(),
         admission.call_slot(),
-        pytest.raises(QueueFull, match="2 calls are in progress"),
+        pytest.raises(QueueFull, match="calls in progress: 2, the maximum"),
         admission.call_slot(),
     ):
         pass

@@ -58,11 +58,11 @@ def test_a_player_that_cannot_be_served_gives_one_line_and_others_are_served(
 
 def test_a_kind_that_the_operator_names_must_be_servable(repository: Path) -> None:
     for kind in ("random", "broken"):
-        match = rf"'{kind}' cannot be served; known kinds: expectimax, fake, "
+        match = rf"'{kind}' cannot be served; these kinds can: expectimax, fake, "
         with pytest.raises(ModelError, match=match) as error:
             models_of(repository, "fake", kind)
         assert not {"random", "broken", "absent"} & set(
-            str(error.value).split("known kinds: ")[1].split(", ")
+            str(error.value).split("these kinds can: ")[1].split(", ")
         )
 
 

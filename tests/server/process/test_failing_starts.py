@@ -76,7 +76,7 @@ def test_broken_models_are_listed_with_the_reason_and_do_not_affect_the_others(
         (
             lambda write: (write(), write(name="broken", model=b"not a graph")),
             ("--default-model", "broken"),
-            "the default model 'broken' cannot be served; ready models: tiny",
+            "--default-model 'broken' cannot be served; ready models: tiny",
         ),
         (
             lambda write: write(model=b"not a graph"),

@@ -169,7 +169,7 @@ class OpenInference:
 
         Raises:
             UnknownModel: as in `Models.unload`.
-            Unavailable: another process does not answer, or makes a change while the server shuts down.
+            Unavailable: another process does not answer, or is still changing models at shutdown.
         """
         self._models.unload(name)
 

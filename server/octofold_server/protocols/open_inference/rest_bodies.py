@@ -189,7 +189,7 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
         inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
         raise InvalidRequest(
-            f"{len(appended)} bytes after the JSON belong to no input; check each binary_data_size"
+            f"bytes after the JSON that belong to no input: {len(appended)}; check each binary_data_size"
         )
     return inputs
 

@@ -98,7 +98,7 @@ def test_a_wrong_body_is_refused_with_the_wrong_part_and_does_not_run(
 
 def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> None:
     body, headers = binary({"inputs": [described(parameters={"binary_data_size": 640})]}, bytes(641))
-    assert "1 bytes after the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
+    assert "that belong to no input: 1;" in ask(server, "POST", INFER, body, **headers).json["error"]
     for length in ("-1", "x", "9" * 30, ""):
         reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
         assert (reply.status, reply.json["error"]) == (
