@@ -43,10 +43,10 @@ def _make(
     local: Callable[[str], _JudgeOrAdviser],
     served: Callable[[Client, ServedModel], _JudgeOrAdviser],
 ) -> _JudgeOrAdviser:
-    """Make the judge or adviser that asks the player or model `who`.
+    """Make a judge or an adviser from the local player or the model of the server that `who` names.
 
-    If `who` is the spec of a local player, `local` makes the judge or adviser. Otherwise, or if `who` lacks
-    options that the local player of this name requires, `served` makes it from a model of the server.
+    If `who` is the spec of a local player, `local` makes it. Otherwise, or if `local` refuses a spec without
+    options while the server listens, `served` makes it from a model of the server.
     """
     unfit = None
     if is_spec(who):

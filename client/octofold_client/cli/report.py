@@ -39,7 +39,7 @@ class Options(JsonFlag, HtmlFlag, LuckFlag):
     out: File | None = option(
         None,
         f"write the report of --html to this file (default: {HTML_FILE} in the folder; for several "
-        f"folders, {OVERLAY_FILE} in their common parent, else in the working directory)",
+        f"folders, {OVERLAY_FILE} in their common parent or, without one, in the working directory)",
     )
 
 

@@ -31,7 +31,7 @@ def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> 
 
 
 def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the fields of `result.json` without schema, scores and card, and the paths of the files."""
+    """Return the paths of the files, and the fields of `result.json` except schema, scores and card."""
     content = evaluation.to_json()
     for long in ("schema", "scores", "card"):
         del content[long]

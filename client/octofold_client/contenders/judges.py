@@ -49,7 +49,7 @@ class Judge:
     """The player's method `tile_values` (see `TileValuingPlayer`); None without this method."""
 
     def tile_values(self, afterstates: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the board's value after each possible new tile, `[N, 2, 16]`; see `TileValuingPlayer`."""
+        """Return the value of each afterstate with each new tile, `[N, 2, 16]`; see `TileValuingPlayer`."""
         if self.all_tiles is not None:
             return self.all_tiles(afterstates)
         values = np.full((len(afterstates), 2, 16), np.nan, np.float32)

@@ -46,7 +46,7 @@ class ServedModel:
 
     @property
     def votes_decide(self) -> bool:
-        """Whether the views of a board vote; False if their answers are averaged, True without a card."""
+        """Whether the symmetric views of a board vote; False if they are averaged, True without a card."""
         return self.version.card is None or self.version.card.decision_rule != "mean"
 
     @property

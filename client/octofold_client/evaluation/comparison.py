@@ -36,7 +36,7 @@ class Comparison:
     """`[N]`: scores of the first player. Element `i` of `second_scores` is from the same game."""
     second_scores: NDArray[np.int64]
     unfinished: str
-    """The reason why the players are not compared: the missing games. Empty if no game is missing."""
+    """Which games are missing, so that the players are not compared; empty if no game is missing."""
     interval: Interval | None
     """95% confidence interval of the plain difference, second minus first. None if games are missing, if
     the scores differ in fewer than `MIN_GAMES` games, or if the results determined the number of games."""

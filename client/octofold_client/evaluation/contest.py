@@ -101,7 +101,7 @@ class Contest:
 
     @property
     def compared(self) -> dict[Path, range]:
-        """The range from the first to the last compared game, by result folder of each finished side."""
+        """The range from the first to the last compared game, for the result folder of each finished side."""
         return {
             standing.side.folder: range(min(scores), max(scores) + 1)
             for standing in self.standings

@@ -361,7 +361,7 @@ def _game_in(replays: Path, episode: Episode) -> str:
 
 
 def check_writable(folder: Path) -> None:
-    """Create the folder if it is missing, and check that files can be written in it.
+    """Create the folder if it is missing, and check that files can be written into it.
 
     Raises:
         EvaluationError: the folder or a file in it cannot be written.

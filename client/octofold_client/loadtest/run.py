@@ -32,7 +32,7 @@ class LoadTestRun:
     display: Display
 
     def sweep(self, loads: Sequence[Load]) -> None:
-        """Measure one load after the other.
+        """Measure the loads one after the other.
 
         Raises:
             LoadTestError: all calls failed, or the load cannot be generated.
