@@ -115,7 +115,7 @@ class Access:
             if not (is_admin or is_plain):
                 raise Unauthenticated("unknown token")
             if right is Right.ADMIN and not is_admin:
-                raise NotAllowed("loading and unloading models needs a token of --admin-tokens")
+                raise NotAllowed("this call needs a token from the server's --admin-tokens file")
         if right is Right.ADMIN and not self._admin_enabled:
             raise NotAllowed("this server runs with --no-admin, so calls cannot load or unload models")
 

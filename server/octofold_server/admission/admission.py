@@ -50,7 +50,7 @@ NAMELESS = "unix:"
 native transport arrive on these connections."""
 
 FEW_CELLS = 128
-"""Maximum number of bytes among which Python finds the largest one faster than numpy does."""
+"""Maximum number of bytes for which Python's `max` is faster than numpy's."""
 
 _MOVE = frozenset({MOVE.name})
 """The output that every call gets."""

@@ -314,7 +314,7 @@ class HostBatches:
                 return
 
     def run(self, boards: NDArray[np.uint8], requested: RequestedOutputs = EVERYTHING) -> Moves:
-        """Return the requested outputs for boards [N, 16] uint8, perhaps with others, as copies."""
+        """Return copies of the requested outputs, and perhaps of others, for boards [N, 16] uint8."""
         count = len(boards)
         self._boards[:count] = boards
         sessions = self._sessions

@@ -34,7 +34,7 @@ BULK_PATIENCE = 7
 in the next batch."""
 
 WHOLE_SECONDS = 0.0015
-"""Maximum inference seconds of boards that are not divided among lanes or batches, to save overhead."""
+"""Boards of at most this inference time are not divided among lanes or batches, to save overhead."""
 
 LONE_CALLS = 8
 """Number of consecutive calls that must arrive alone, while no batch runs, before the next one runs on the

@@ -45,7 +45,7 @@ class Rpc(Protocol):
             ends the calls.
         on_over: called when the transport has removed the ended call. The direct transport keeps a call until
             the client has received its end.
-        unread_bytes: bytes of memory of an ended call until `on_over`; 0 before its end, or if unknown.
+        unread_bytes: bytes that an ended call has in memory until `on_over`; 0 before its end, or if unknown.
         is_alone: whether the serving thread was waiting when the call arrived, and no other call came with
             it. The thread may then run the boards of the call.
     """

@@ -42,8 +42,8 @@ Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
 _Form = tuple[bytes, bytes, int]
-"""What messages that differ only in their board share: the bytes before the board and the bytes after it, and
-the number of bytes from the board on."""
+"""The form of a message, apart from its board: the bytes before the board, the bytes after it, and the number
+of bytes from the board on."""
 
 _MOST_FORMS = 64  # clients of a model send messages of few forms
 

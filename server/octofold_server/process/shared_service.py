@@ -3,8 +3,8 @@
 They send requests to each other over sockets in a folder that only their user can enter.
 
 Counters never decrease, even if a process dies. Each process writes its page of metrics to a file before it
-reports the page, and its replacement continues from the file. What a process counted after its last page is
-lost if the process dies.
+reports the page, and its replacement continues from the file. If a process dies, its counts
+since its last page are lost.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MAX_SESSIONS = 3
 """Maximum number of sessions to keep. Each has a copy of the weights of its model."""
 
 MAX_MEGABYTES = 64
-"""Maximum size of a graph and its tensors for which a session is made."""
+"""Maximum size of a graph and its tensors together. For a larger model, no session is made."""
 
 
 class Views:
