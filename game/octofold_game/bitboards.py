@@ -15,8 +15,7 @@ from octofold_game.spawns import FOUR_BELOW
 
 LARGEST_EXPONENT = 15
 OUTGROWN = 1 << 24
-"""Flag in the reward of a slide that merges two 32768s. A slide earns at most 8 * 65,536 points, which is
-less than the flag."""
+"""Flag in the reward of a slide that merges two 32768s. A slide earns fewer points: at most 8 * 65,536."""
 POINTS = OUTGROWN - 1
 """Mask of the points in a reward: `reward & POINTS` is the reward without the flag `OUTGROWN`."""
 

@@ -1,6 +1,6 @@
 """Replays many finished games at once, and returns their positions and new tiles.
 
-Only the referee checks the records, not this module.
+This module does not check the records. `referee.py` does.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ class NewTiles(NamedTuple):
 
 
 def new_tiles_by_move(episodes: Sequence[Episode]) -> Iterator[NewTiles]:
-    """Yield the new tiles of all games for each move number; the longest game is in the first row."""
+    """Yield a `NewTiles` for each move number. Its rows are the games, the longest game first."""
     for _, made, afterstates, scores in _steps(_longest_first(episodes)):
         tiles, cells = (made >> 6).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
         yield NewTiles(afterstates, tiles, cells, scores)

@@ -1,9 +1,9 @@
 """Iterative deepening with limits on depth, time and cores. Another thread can cancel it.
 
 With a time limit, the first search looks one move ahead, so that every board has an answer. It takes
-microseconds and always finishes. Without `Limits.deeper`, the second search goes to the depth of the options,
-which usually takes less than half of the time, and is otherwise stopped. Further searches go one move deeper
-at a time. The deepest finished search counts.
+microseconds and always finishes. Without `Limits.deeper`, the second search goes to the depth of the options
+and may take half of the time. If this is not enough, further searches go one move deeper at a time up to this
+depth. With `Limits.deeper`, they go on to the maximum depth. The deepest finished search counts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Budget(NamedTuple):
 
 
 class DeepeningSearch(ABC):
-    """A `Search` (`octofold_game.contract.searches`) by iterative deepening; subclasses search one depth."""
+    """A `Search` (`octofold_game.contract.searches`) by iterative deepening. Subclasses define `search`."""
 
     largest_exponent = LARGEST_EXPONENT
     looks_ahead: ClassVar[bool] = False

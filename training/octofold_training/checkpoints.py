@@ -110,7 +110,8 @@ def as_float16(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if weight.is_floating_point() and not weight.isfinite().all():
             largest = weights[name].abs().max()
             raise CheckpointError(
-                f"{name} must be at most 65,504 for float16, got {largest:,.0f}; set `float16 = false`"
+                f"the weights {name} must be at most 65,504 for float16, got {largest:,.0f}; set "
+                "`float16 = false` in the recipe"
             )
     return rounded
 

@@ -4,7 +4,7 @@ from octofold_game.errors import OctofoldError
 
 
 class TrainingError(OctofoldError):
-    """An error because training cannot start or continue. The message gives the reason."""
+    """An error that keeps training from starting or continuing. The message gives the reason."""
 
 
 def is_out_of_memory(error: Exception) -> bool:

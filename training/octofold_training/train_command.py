@@ -44,7 +44,7 @@ class Trainer(NamedTuple):
     train: Callable[[Recipe, Any], None]
     """The function that trains. It takes the recipe and the command's flags, in which all folders are set."""
     tables: Mapping[str, type[Any]]
-    """The options dataclass of each table of the command's recipes, keyed by table, without `network`."""
+    """The options dataclass for each table of the command's recipes except `network`, by the table's name."""
     has_network: bool = True
     """Whether the command's recipes have the table `network`."""
 

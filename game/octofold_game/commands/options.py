@@ -43,11 +43,11 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of option values, with the parser of their text."""
+    """A type of option, such as integers from 1 to 8: how its text is parsed and described to the user."""
 
     parse: Callable[[str], Any]
-    """Function that converts a text to a value. The user sees the text of a `WrongValue` that it raises, but
-    `allowed` after another ValueError or a KeyError."""
+    """Function that converts a text to a value. If it raises a `WrongValue`, the user sees this error's text;
+    for any other ValueError or a KeyError, the user sees `allowed`."""
     allowed: str
     """Description of the allowed texts."""
     placeholder: str
@@ -173,10 +173,10 @@ def option(
         help: help text, which begins with what the option does.
         minimum: the smallest number that is allowed.
         maximum: the largest number that is allowed.
-        flag: flag of the option; empty for the name of the field.
-        metavar: placeholder of the value in the help; empty for the placeholder of its kind.
-        heading: heading in the help of this option and the following ones, up to the next heading; an
-            introduction may follow on the next line.
+        flag: flag of the option; if empty, it is derived from the name of the field.
+        metavar: placeholder of the value in the help; if empty, the placeholder of the option's kind.
+        heading: heading above this option in the help. The options up to the next heading belong to it. The
+            text after the first line introduces them.
         exclusive_group: name of a group of options that exclude each other.
         words: `append` if the flag may be repeated; `+` or `*` if several words may follow.
         const: value of the option if the flag is given alone.

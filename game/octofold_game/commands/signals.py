@@ -21,7 +21,7 @@ each send a SIGHUP."""
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
-    """Let `handler` handle the signals `numbers` during the block; change nothing outside the main thread.
+    """Let `handler` handle the signals `numbers` during the block. Has no effect outside the main thread.
 
     After a signal, further signals are ignored for `_IGNORED_SECONDS`, so that they do not disturb the
     clean-up. A signal that the program ignores stays ignored, because nohup uses this to keep a program

@@ -85,7 +85,7 @@ class ListedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of boards from one stage of the games, and the share with the same move as in float32."""
+    """How often a precision chooses the same move as float32 on the boards from one stage of the games."""
 
     boards: Count
     agreement: float
@@ -123,14 +123,14 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Evidence from games that the description of a foreign network is right."""
+    """Games that test whether the description of a foreign network's inputs and outputs is right."""
 
     games: Count = 0
     """Number of games; 0 in cards that are older than this check."""
     score: Count = 0
     """Average score with this description. The games end after some hundred moves."""
     others: dict[str, float] = {}
-    """Average score with each other description, by the description's name, the best first."""
+    """Average score with each of the other descriptions that were tried, by its name, the best first."""
     is_cut_short: bool = False
     """Whether some descriptions were tried in fewer games, because of a limit on the moves of all games."""
     problem: str | None = None

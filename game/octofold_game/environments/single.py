@@ -197,11 +197,11 @@ def _game_index(game: Any) -> int:
     try:
         return index(game)
     except TypeError:
-        raise ValueError(f"game must be a whole number, got {game!r}") from None
+        raise ValueError(f"options['game'] must be a whole number, got {game!r}") from None
 
 
 def _starting_board(board: Any) -> NDArray[np.uint8]:
-    """Convert a board to start from to `[16] uint8`.
+    """Check the board with which a game is to start, and convert it to `[16] uint8`.
 
     Raises:
         ValueError: the shape is neither `[4, 4]` nor `[16]`, an exponent is outside 0 to 17, or no move is
@@ -210,16 +210,17 @@ def _starting_board(board: Any) -> NDArray[np.uint8]:
     given = np.asarray(board)
     if given.dtype.kind not in "iu" or given.shape not in ((16,), (4, 4)):
         raise ValueError(
-            f"a board must be [4, 4] or [16] whole numbers, got {given.dtype} of shape {list(given.shape)}"
+            "options['board'] must be integers of shape [4, 4] or [16], got "
+            f"{given.dtype} of shape {list(given.shape)}"
         )
     if given.min() < 0 or given.max() > LARGEST_EXPONENT:
         raise ValueError(
-            f"a board must have exponents from 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, got "
+            f"options['board'] must have exponents from 0 to {LARGEST_EXPONENT}, such as 11 for 2048, got "
             f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
         )
     found: NDArray[np.uint8] = given.reshape(16).astype(np.uint8)
     if not legal_moves(found[None]).any():
-        raise ValueError(f"a board to start from must have a legal move, got {found.tolist()}")
+        raise ValueError(f"options['board'] must have a legal move, got {found.tolist()}")
     return found
 
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 MOST_SEARCHES = (1 << 28) - 1
-"""The largest number of a search: an entry of a table has 28 bits for it."""
+"""The largest number that identifies a search. A table entry has 28 bits for this number."""
 
 
 class Transpositions(threading.local):

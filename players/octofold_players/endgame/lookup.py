@@ -31,7 +31,7 @@ class EndgameTable(NamedTuple):
     """Number of kept positions before each block of words of `kept`."""
     moves: NDArray[np.uint8]
     listed: NDArray[np.uint64]
-    """4 * position + move, ascending. If it is not empty, it replaces the other arrays."""
+    """4 * position + move of each position with a move, ascending. Replaces the other arrays if not empty."""
 
     def decisive_arrays(self) -> Iterator[NDArray[np.generic]]:
         """Yield the arrays that determine the table's moves."""

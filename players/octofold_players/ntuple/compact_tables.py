@@ -57,7 +57,7 @@ class CompactTables:
     """The entries of a network that matter for play, with rounded values."""
 
     FILES: ClassVar[tuple[str, ...]] = ("network-card.json", "network.onnx")
-    """Names of the files with the card and the graph of an n-tuple model in the folder of a player."""
+    """Names under which a player's folder contains the card and the graph of an n-tuple model."""
 
     tuples: tuple[tuple[int, ...], ...]
     bits: tuple[NDArray[np.uint8], ...]
@@ -227,12 +227,12 @@ def _check_sizes(tables: CompactTables) -> None:
     blocks = tables.entries // (8 * BLOCKS[0])
     for size, bits in zip(BLOCKS, tables.bits, strict=True):
         if len(bits) != blocks:
-            raise ValueError(f"the bits of blocks of {size} must take {blocks} bytes, got {len(bits)}")
+            raise ValueError(f"the array bits_{size} must have {blocks} bytes, got {len(bits)}")
         blocks = int(np.bitwise_count(bits).sum())
     if len(tables.codes) != blocks or 8 * len(tables.precise) != blocks:
         raise ValueError(
-            f"{len(tables.codes)} codes and {len(tables.precise)} bytes of precise bits do not match "
-            f"{blocks} entries"
+            f"{blocks} kept entries need as many codes and an eighth as many bytes in the array precise, got "
+            f"{len(tables.codes)} and {len(tables.precise)}"
         )
     corrected = int(np.bitwise_count(tables.precise).sum())
     if len(tables.corrections) != corrected:

@@ -27,7 +27,7 @@ _UNSEEN_VISITS = 1.0
 _PRECISE_SHARE = 1 / 8
 """Share of the kept entries with a correction."""
 _BYTES_OF_ENTRY = 1 + 1 / 8 + _PRECISE_SHARE
-"""Bytes of a kept entry besides its share of the bitmaps: its code, and whether and how it is corrected."""
+"""Average bytes of a kept entry without bitmaps: its code, its bit of `precise`, its correction if any."""
 _LARGEST_HALF = np.float32(np.finfo(np.float16).max)
 _SEED = 1
 """Seed of the games of self-play."""

@@ -81,9 +81,8 @@ class NTupleNetwork:
     values: NDArray[np.float32]
     stages: tuple[int, ...] = ()
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """`[entries / PAGE]`: for each page of entries, its index in `values`. It is empty if `values` has all
-    entries in order. Most entries of a compact network are 0, so the pages with other entries take a fifth of
-    the memory."""
+    """`[entries / PAGE]`: for each page of entries, its index in `values`; empty if `values` has all entries
+    in order. Without its pages of zeros, a compact network takes a fifth of the memory."""
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
@@ -230,7 +229,8 @@ def mapped_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 def _check_values(array: NDArray[Any], shape: tuple[int, ...], file: object) -> None:
     if array.shape != shape or array.dtype != np.float32:
-        raise TableFileError(f"{file}: must be float32{list(shape)}, got {array.dtype}{list(array.shape)}")
+        found = f"{array.dtype} of shape {list(array.shape)}"
+        raise TableFileError(f"{file}: must be float32 of shape {list(shape)}, got {found}")
     if not all(np.isfinite(array[start : start + _ROWS]).all() for start in range(0, len(array), _ROWS)):
         raise TableFileError(f"{file}: contains values that are not finite numbers")
 

@@ -7,7 +7,7 @@ LONGEST_TUPLE = 7
 
 
 def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
-    """Raise `ValueError` unless there are tuples, all with ascending cells and one length, 1 to 7."""
+    """Raise `ValueError` unless there are tuples, each of 1 to 7 ascending cells, and all of one length."""
     if not tuples:
         raise ValueError("tuples must contain at least one tuple")
     for cells in tuples:
@@ -24,7 +24,7 @@ def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
 
 
 def check_stages(stages: tuple[int, ...]) -> None:
-    """Raise `ValueError` unless the stages are exponents of 1 to 15 in descending order."""
+    """Raise `ValueError` unless the stages are exponents from 1 to 15 in descending order."""
     if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
         raise ValueError(f"stages {list(stages)}: each must be a whole number from 1 to 15")
     if any(following >= exponent for exponent, following in pairwise(stages)):

@@ -88,9 +88,9 @@ def test_a_game_can_start_from_a_given_board() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"board": [1, 2, 3]}, r"must be \[4, 4\] or \[16\] whole numbers, got int64 of shape \[3\]"),
+        ({"board": [1, 2, 3]}, r"integers of shape \[4, 4\] or \[16\], got int64 of shape \[3\]"),
         ({"board": np.zeros((4, 4))}, "got float64 of shape"),
-        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents from 0 to 17, such as 11 for tile 2048, got 2048"),
+        ({"board": [[2048, 0, 0, 0]] * 4}, "exponents from 0 to 17, such as 11 for 2048, got 2048"),
         ({"board": np.arange(1, 17)}, "must have a legal move"),
         ({"game": 3.7}, "must be a whole number"),
         ({"game": [1, 2]}, "must be a whole number"),

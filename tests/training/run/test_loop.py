@@ -164,7 +164,7 @@ def test_a_weight_too_large_for_float16_keeps_the_last_state_and_says_how_to_con
     def outgrow(_: Any) -> None:
         next(iter(run.averaged.parameters())).data.view(-1)[0] = 70_000
 
-    with pytest.raises(TrainingError, match=r" must be at most 65,504 .* set `float16 = false`$"):
+    with pytest.raises(TrainingError, match=r" at most 65,504 .* set `float16 = false` in the recipe$"):
         train(run, *folders, student.curves, outgrow)
     assert (tmp_path / "run" / "state.pt").read_bytes() == before
     checkpoints.load(tmp_path / "net")

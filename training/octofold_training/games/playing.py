@@ -66,7 +66,7 @@ class NetworkPlayer:
         return _vote(answers)
 
     def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return answers `[N * V, 4]` for V views of each of the boards `[N, 16]`, board by board."""
+        """Return the network's answers `[N * V, 4]` for V views of each board in `boards`, board by board."""
         all_views = getattr(self._network, "logits_of_views", None)
         if self._views == len(CELLS) and all_views:
             return self._answers(all_views, boards)
@@ -76,7 +76,7 @@ class NetworkPlayer:
     def _answers(
         self, network: Callable[[torch.Tensor], Any], boards: NDArray[np.uint8]
     ) -> NDArray[np.float32]:
-        """Return the answers for boards `[N, 16]`: `[N, 4]` in the order of the moves, or `[N, 1]` values."""
+        """Return the network's answers for boards `[N, 16]`: `[N, 4]`, one per move, or values `[N, 1]`."""
         seen = torch.from_numpy(boards).to(self._device)
         parts = []
         for part in seen.split(_BOARDS_AT_ONCE):
@@ -105,7 +105,7 @@ def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the moves `[N]` that win a vote of V views. `answers` `[N, V, 4]` is `-inf` if illegal."""
+    """Return the moves `[N]` that win the vote of V views. `answers` `[N, V, 4]`: -inf for illegal moves."""
     votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
     odds = np.exp(answers - answers.max(axis=2, keepdims=True))
     mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)

@@ -14,8 +14,7 @@ from octofold_game.compiling import njit
 from octofold_players.ntuple.network import NTupleNetwork, best_move
 
 _WARM_UP_MOVES = 8_000
-"""Maximum number of moves in each game before a run, about a whole game of the teacher. The actual number is
-random."""
+"""Maximum of the random number of moves in each game before a run: about a whole game of the teacher."""
 _WARM_UP_GAMES = 128
 """Number of games that a call of `_play` prepares. Ctrl-C takes effect between two calls."""
 

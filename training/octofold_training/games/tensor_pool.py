@@ -34,7 +34,7 @@ class TensorPool:
         self._moves = 0
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
-        """If `moves` is not 0, desynchronize the teacher's games by it, and restart the student's games."""
+        """Desynchronize the teacher's games by `moves` moves and restart the student's; 0 changes nothing."""
         for _ in desynchronize(self._teachers, teacher, moves):
             self._take_snapshot()
         if moves:

@@ -120,7 +120,7 @@ def values_afterstates(architecture: Architecture) -> bool:
 
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
-    """Raise `TrainingError` if a network has another architecture than the recipe.
+    """Raise `TrainingError` if the architecture of a network differs from the recipe's.
 
     The message begins with `place`.
     """

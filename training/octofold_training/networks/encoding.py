@@ -29,7 +29,7 @@ def fastest_type(device: torch.device | None = None) -> torch.dtype:
 @cache
 def _fastest_of_cpu() -> torch.dtype:
     def seconds(dtype: torch.dtype, enough: float = float("inf")) -> float:
-        """Return the shortest time of eight matrix products. Stop early after a time above `enough`."""
+        """Time eight matrix products and return the shortest time. Stop after one that exceeds `enough`."""
         left, right = torch.ones(128, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)
         times = []
         for _ in range(8):

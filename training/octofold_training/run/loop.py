@@ -101,7 +101,7 @@ def _continues(before: Stage, now: Stage) -> bool:
 
 
 def _without_lengths(stage: Stage, options: Set[str]) -> dict[str, Any]:
-    """Return the fields of a stage without its lengths, and only the named options."""
+    """Return a stage without the fields that measure its length, and with only the named options."""
     fields = {name: value for name, value in stage.items() if name not in _LENGTHS}
     return fields | {"options": {name: stage["options"][name] for name in options}}
 
