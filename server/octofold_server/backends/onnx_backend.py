@@ -218,11 +218,10 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
         boards, outputs[0], outputs[1], outputs[3], legal_moves(boards), strict=True
     ):
         where = f"the board {board.tolist()} in a batch of {size}"
-        allowed = np.flatnonzero(legal).tolist() or [-1]
         if (claimed & ~legal).any() or (move >= 0 and not claimed[move]):
             raise GraphError(
-                f"the legal moves of {where} are {allowed}, but the graph gives the legal moves "
-                f"{np.flatnonzero(claimed).tolist()}"
+                f"the legal moves of {where} are {np.flatnonzero(legal).tolist()}, but the graph gives the "
+                f"legal moves {np.flatnonzero(claimed).tolist()} and the move {move}"
             )
         total = probabilities.sum()  # 0 if no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
@@ -237,7 +236,7 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
             where = f"the board {board.tolist()} in a batch of {len(boards)}"
-            raise GraphError(f"the legal moves of {where} are {allowed}, but the graph gives the move {move}")
+            raise GraphError(f"the move of {where} must be one of {allowed}, got {move}")
 
 
 STAGED_SIZES = (16, 8, 4)

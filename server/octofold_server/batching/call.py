@@ -32,7 +32,7 @@ class Priority(IntEnum):
 
 
 class Batch(NamedTuple):
-    """A batch: its number of boards, and the `time.monotonic` when it left the queue, started and ended."""
+    """A batch: its number of boards, and when it left the queue, started and ended, by `time.monotonic`."""
 
     boards: int
     taken: float

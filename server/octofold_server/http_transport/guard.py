@@ -115,5 +115,5 @@ def is_loopback_host(host: str) -> bool:
 
 
 def _host(origin: str) -> str:
-    """Return the host and the port of an origin; an empty string if it has no host, such as "null"."""
+    """Return the host and the port of an origin; empty for an origin without a host, such as "null"."""
     return origin.partition("://")[2]

@@ -24,8 +24,8 @@ _SILENT_MS = struct.Struct("=52xI")
 """Layout of the kernel's `tcp_info` up to `tcpi_last_data_recv`: milliseconds since data last arrived."""
 
 SPARE_SHARE = 16
-"""Divisor of the maximum: if too many connections are open, the server ends the excess and 1/16 of the
-maximum."""
+"""Divisor of the maximum: if more connections are open, the server ends some until 15/16 of the maximum are
+left."""
 
 Peer = tuple[object, ...]
 """The address and the port of a client, as `socket.getpeername` returns them."""
