@@ -148,7 +148,7 @@ class _Answers:
         start = request.query.get("start", "0")
         if not (start.isascii() and start.isdigit() and len(start) < 16):
             raise self._admission.count(
-                InvalidRequest(f"start must be a number of bytes, got {quoted(start)}")
+                InvalidRequest(f"start must be a number of bytes (1 to 15 digits), got {quoted(start)}")
             )
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:

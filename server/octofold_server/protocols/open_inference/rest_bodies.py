@@ -115,7 +115,7 @@ def read_inference(body: bytes, announced: str | None, model: str, version: str)
     if announced is not None:
         if not (announced.isascii() and announced.isdigit() and len(announced) < 10):
             raise InvalidRequest(
-                f"the header {JSON_LENGTH} must be a number of bytes, got {quoted(announced)}"
+                f"the header {JSON_LENGTH} must be a number of bytes (1 to 9 digits), got {quoted(announced)}"
             )
         json_length = int(announced)
         if json_length > len(body):

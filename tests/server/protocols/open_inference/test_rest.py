@@ -103,7 +103,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
         reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
         assert (reply.status, reply.json["error"]) == (
             400,
-            f"the header {JSON_LENGTH} must be a number of bytes, got {length!r}",
+            f"the header {JSON_LENGTH} must be a number of bytes (1 to 9 digits), got {length!r}",
         )
     reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length="99999")
     assert "the size of the body, got 99999" in reply.json["error"]
