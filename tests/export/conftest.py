@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.handmade.weights import FoldableNetwork, weights_of
+from octofold_export.handmade.weights import NetworkWeights, weights_of
 from octofold_game.contract.model import Alternative
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
@@ -112,7 +112,7 @@ def fitted(
 
 
 @pytest.fixture(scope="session")
-def network(module: nn.Module) -> FoldableNetwork:
+def network(module: nn.Module) -> NetworkWeights:
     return weights_of(module)
 
 

@@ -21,10 +21,10 @@ from octofold_game.system.files import write_text
 from octofold_game.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from rich.console import Console
 
-from octofold_client.cli.arguments import Files, JsonFlag, print_files
 from octofold_client.cli.game_flags import MOST_GAMES
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag, write_html
 from octofold_client.cli.judge_flags import JudgeFlags
+from octofold_client.cli.shared_flags import Files, JsonFlag, print_files
 from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.interrupts import DeferredInterrupts

@@ -17,10 +17,10 @@ from octofold_game.contract.results import FIRST_GAMES, NO, RESULTS, UNDECIDED
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import JsonFlag, PlayersFlag, name_and_version, print_json
 from octofold_client.cli.game_flags import MOST_GAMES, GameFlags, folder_of, games_of, name_in_folder
 from octofold_client.cli.html_report import HtmlFlag, write_html
 from octofold_client.cli.judge_flags import LuckFlag, print_luck_progress
+from octofold_client.cli.shared_flags import JsonFlag, PlayersFlag, name_and_version, print_json
 from octofold_client.contenders.judges import Judge
 from octofold_client.contenders.local_players import Contender, local_player
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError

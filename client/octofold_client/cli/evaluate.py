@@ -9,10 +9,10 @@ from octofold_game.commands.options import Name, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import JsonFlag, Names, PlayersFlag, name_and_version, print_json
 from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_of, games_of
 from octofold_client.cli.judge_flags import LuckFlag
-from octofold_client.cli.result_output import as_json, show
+from octofold_client.cli.result_output import as_json, print_table
+from octofold_client.cli.shared_flags import JsonFlag, Names, PlayersFlag, name_and_version, print_json
 from octofold_client.contenders.local_players import local_player
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
@@ -97,7 +97,7 @@ def evaluate(options: Options) -> None:
                 continue
             if number:
                 print()
-            show(folder, evaluation)
+            print_table(folder, evaluation)
             for log in logs or []:
                 print(f"log:     {log['file']}: {counted(log['moves'], 'move')}")
         if options.json:

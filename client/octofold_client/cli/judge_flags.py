@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from octofold_game.commands.options import Name, option
 
-from octofold_client.cli.arguments import DEFAULT_TARGET, ServerFlags, name_and_version
+from octofold_client.cli.shared_flags import DEFAULT_TARGET, ServerFlags, name_and_version
 from octofold_client.contenders.judges import (
     Adviser,
     Judge,

@@ -16,7 +16,8 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import (
+from octofold_client.cli.game_flags import name_in_folder, result_folders
+from octofold_client.cli.shared_flags import (
     Files,
     JsonFlag,
     ModelFlags,
@@ -24,7 +25,6 @@ from octofold_client.cli.arguments import (
     name_and_version,
     print_files,
 )
-from octofold_client.cli.game_flags import name_in_folder, result_folders
 from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.evaluation.interrupts import DeferredInterrupts
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable

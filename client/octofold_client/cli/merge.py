@@ -8,9 +8,9 @@ from octofold_game.commands.options import Folder, argument, option
 from octofold_game.commands.subcommands import Command
 from rich.console import Console
 
-from octofold_client.cli.arguments import JsonFlag
 from octofold_client.cli.judge_flags import LuckFlag
-from octofold_client.cli.result_output import report
+from octofold_client.cli.result_output import print_result
+from octofold_client.cli.shared_flags import JsonFlag
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.display import count_on, display_on
@@ -37,7 +37,7 @@ def merge(options: Options) -> None:
         count = stack.enter_context(shown)
         evaluation = merge_slices(options.folders, options.out, on_read=count, values=values)
     # Print no pace: the slices may have run at the same time, and their times are added up.
-    report(ResultFolder(options.out), evaluation, options, pace=False)
+    print_result(ResultFolder(options.out), evaluation, options, pace=False)
 
 
 COMMAND = Command(

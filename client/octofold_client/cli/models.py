@@ -7,7 +7,7 @@ import msgspec
 from octofold_game.commands.subcommands import Command
 from octofold_game.contract.model import Card, Strength
 
-from octofold_client.cli.arguments import JsonFlag, ServerFlags, print_json
+from octofold_client.cli.shared_flags import JsonFlag, ServerFlags, print_json
 from octofold_client.rpc.answers import Model, ModelVersion
 from octofold_client.wording import counted
 

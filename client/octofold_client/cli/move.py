@@ -19,7 +19,7 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import JsonFlag, ModelFlags, ServerFlags, name_and_version, print_json
+from octofold_client.cli.shared_flags import JsonFlag, ModelFlags, ServerFlags, name_and_version, print_json
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client

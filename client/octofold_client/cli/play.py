@@ -11,10 +11,10 @@ from octofold_game.contract.results import RESULTS
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import JsonFlag, ModelFlags, name_and_version
 from octofold_client.cli.game_flags import GameFlags, SliceFlag, folder_name, games_of, result_folders
 from octofold_client.cli.judge_flags import DEFAULT_MODELS, shipped_judge
-from octofold_client.cli.result_output import report
+from octofold_client.cli.result_output import print_result
+from octofold_client.cli.shared_flags import JsonFlag, ModelFlags, name_and_version
 from octofold_client.contenders.local_players import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
@@ -53,7 +53,7 @@ def play(options: Options) -> None:
                 (contender,) = players.contenders
                 for folder in _folders(contender, games, options.out):
                     with suppress(*() if options.out else (FolderInUse,)):
-                        report(folder, players.play(contender, folder, games), options)
+                        print_result(folder, players.play(contender, folder, games), options)
                         return
         except OctofoldError:
             server.check()  # if the server has ended, its log says more than the error of the call

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from octofold_game.commands.subcommands import Command
 
-from octofold_client.cli.arguments import ServerFlags
+from octofold_client.cli.shared_flags import ServerFlags
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.server_connections import diagnose
 from octofold_client.rpc.client import Client

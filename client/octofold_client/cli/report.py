@@ -12,10 +12,10 @@ from octofold_game.commands.subcommands import Command
 from octofold_game.commands.suggestions import missing
 from rich.console import Console
 
-from octofold_client.cli.arguments import Files, JsonFlag, print_files
 from octofold_client.cli.html_report import HTML_FILE, HtmlFlag
 from octofold_client.cli.judge_flags import LuckFlag, print_luck_progress
 from octofold_client.cli.result_output import as_json
+from octofold_client.cli.shared_flags import Files, JsonFlag, print_files
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.report import report as markdown_report

@@ -4,22 +4,24 @@ from typing import Any
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import JsonFlag, print_json
+from octofold_client.cli.shared_flags import JsonFlag, print_json
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.markdown import print_markdown
 
 
-def report(folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True) -> None:
+def print_result(
+    folder: ResultFolder, evaluation: Evaluation, options: JsonFlag, *, pace: bool = True
+) -> None:
     """Print one evaluation: as JSON with `--json`, otherwise as a table."""
     if options.json:
         print_json({"evaluations": [as_json(folder, evaluation)]})
     else:
-        show(folder, evaluation, pace=pace)
+        print_table(folder, evaluation, pace=pace)
 
 
-def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
+def print_table(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
     """Print the table of an evaluation, its pace if `pace`, and the paths of its files."""
     print_markdown(markdown(evaluation), Console())
     print()

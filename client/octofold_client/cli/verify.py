@@ -20,7 +20,7 @@ from octofold_game.referee import ReplayError
 from octofold_game.replays import Checked, Records, Spread, check_replays
 from octofold_game.system.processors import usable_cores
 
-from octofold_client.cli.arguments import JsonFlag, print_json
+from octofold_client.cli.shared_flags import JsonFlag, print_json
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
 from octofold_client.wording import counted, describe

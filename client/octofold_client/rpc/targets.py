@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from octofold_client.errors import InvalidRequest
 
-SERVERS_OF_A_NAME = 4
+ASSUMED_SERVERS_PER_NAME = 4
 """Assumed number of servers behind a DNS name, which gRPC does not report. If there are more, some of them
 are idle at times."""
 
@@ -53,8 +53,8 @@ def is_socket(address: str) -> bool:
 
 
 def server_count(target: str) -> int:
-    """Return the number of servers of a target. A DNS name counts as `SERVERS_OF_A_NAME`."""
-    return sum(SERVERS_OF_A_NAME if is_name(address) else 1 for address in addresses_of(target))
+    """Return the number of servers of a target. A DNS name counts as `ASSUMED_SERVERS_PER_NAME`."""
+    return sum(ASSUMED_SERVERS_PER_NAME if is_name(address) else 1 for address in addresses_of(target))
 
 
 def host_and_port(address: str) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from octofold_export.graph.early_exit import with_weights
 LOWEST_AGREEMENT = 0.99
 """Minimum share of boards on which a reduced precision must play the same move as float32."""
 
-TIE = 0.25
+EQUAL_VALUE_POINTS = 0.25
 """Maximum difference in points between the values of two moves that count as equally good. Rounding errors of
 float32 sums of 100,000 points are about 0.05."""
 
@@ -148,13 +148,13 @@ def check_agreement(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """Raise `GateError` if the graph plays a move whose value is more than `TIE` points below the best value.
+    """Raise `GateError` if a move of the graph is over `EQUAL_VALUE_POINTS` points worse than the best one.
 
     `action_values` `[N, 4]` are the values of the moves according to the trained network.
     """
     moves = graph.next_moves(boards)
     behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
-    wrong = ~(behind <= TIE)
+    wrong = ~(behind <= EQUAL_VALUE_POINTS)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise GateError(

@@ -21,10 +21,10 @@ from onnx import TensorProto
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.handmade.encoding import Encoder
 from octofold_export.handmade.geometry import LayerShape, Places
-from octofold_export.handmade.weights import FoldableNetwork, Layer
+from octofold_export.handmade.weights import Layer, NetworkWeights
 
 
-class FoldedLayer(Protocol):
+class GraphLayer(Protocol):
     """A layer of a graph, in one precision."""
 
     @property
@@ -39,7 +39,7 @@ class FoldedLayer(Protocol):
 
 
 def add_layers(
-    graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]
+    graph: GraphBuilder, encoded: str, layers: Sequence[GraphLayer], views: NDArray[np.intp]
 ) -> str:
     """Add the layers after the encoded boards `[N, P, E]`; return the outputs `[N * V, 1, outputs]`.
 
@@ -68,11 +68,11 @@ def add_layers(
 
 
 @dataclass(frozen=True)
-class FoldedNetwork:
+class LayersEvaluator:
     """A `heads.GraphEvaluator` that adds the nodes of a network in one precision."""
 
     encoder: Encoder
-    layers: tuple[FoldedLayer, ...]
+    layers: tuple[GraphLayer, ...]
     """The layers in order; the last one returns float32."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
@@ -98,7 +98,7 @@ class FloatLayer:
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `GraphLayer.multiply`."""
         if self.after_half:
             rows = graph.add("Cast", [rows], f"{name}_cast", to=TensorProto.FLOAT)
         number = np.float16 if self.half else np.float32
@@ -111,9 +111,9 @@ class FloatLayer:
         return graph.add("Relu", [graph.add("Gemm", [rows, weights, bias], f"{name}_sum")], name)
 
 
-def float32_network(network: FoldableNetwork) -> FoldedNetwork:
+def float32_network(network: NetworkWeights) -> LayersEvaluator:
     """Return the evaluator of `network` in float32."""
-    return FoldedNetwork(
+    return LayersEvaluator(
         encoder=network.encoding,
         layers=(
             *(FloatLayer(layer, relu=True) for layer in network.hidden),
@@ -134,9 +134,9 @@ class _CastEncoder:
         return graph.add("Cast", [encoded], "encoded_cast", to=self.type), places
 
 
-def float16_network(network: FoldableNetwork) -> FoldedNetwork:
+def float16_network(network: NetworkWeights) -> LayersEvaluator:
     """Return the evaluator of `network` in float16, with an output layer in float32."""
-    return FoldedNetwork(
+    return LayersEvaluator(
         encoder=_CastEncoder(network.encoding, TensorProto.FLOAT16),
         layers=(
             *(FloatLayer(layer, relu=True, half=True) for layer in network.hidden),

@@ -38,7 +38,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldableNetwork:
+class NetworkWeights:
     """The weights of a network: hidden layers, each with a ReLU, and an output layer."""
 
     encoding: Encoding
@@ -51,7 +51,7 @@ def has_handmade_form(network: nn.Module) -> bool:
     return isinstance(network, CNN | PairNetwork)
 
 
-def weights_of(network: nn.Module) -> FoldableNetwork:
+def weights_of(network: nn.Module) -> NetworkWeights:
     """Return the weights of `network`; raise `ExportError` if its class has no hand-made graph."""
     encoding: Encoding
     if isinstance(network, PairNetwork):
@@ -66,7 +66,7 @@ def weights_of(network: nn.Module) -> FoldableNetwork:
     else:
         raise ExportError(f"networks of class {type(network).__name__} have no hand-made graph")
     *hidden, last = layers
-    return FoldableNetwork(encoding, tuple(hidden), last)
+    return NetworkWeights(encoding, tuple(hidden), last)
 
 
 def _patterns(network: PairNetwork) -> Iterable[Pattern]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.handmade.encoding import Floats, Pattern, PatternSums, limit_exponents
 from octofold_export.handmade.geometry import LayerShape, Places
-from octofold_export.handmade.weights import FoldableNetwork, Layer
+from octofold_export.handmade.weights import Layer, NetworkWeights
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class QuantizedHidden:
     """The value of one step of the uint8 outputs."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `GraphLayer.multiply`."""
         product = self.product.multiply(graph, rows, first, end, f"{name}_sum")
         scale = graph.constant(f"{self.shape.name}_output_scale", np.array(self.output_scale))
         return graph.add("QuantizeLinear", [product, scale, zero_point(graph)], name)
@@ -91,7 +91,7 @@ class QuantizedOutput:
     """The product with the coarse and the fine weights; the outputs of the coarse weights come first."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product with rows `first:end` of the weights, as in `FoldedLayer.multiply`."""
+        """Add the product with rows `first:end` of the weights, as in `GraphLayer.multiply`."""
         both = self.product.multiply(graph, rows, first, end, f"{name}_both")
         halves = graph.add("Reshape", [both, graph.integers(-1, 2, self.shape.outputs)], f"{name}_halves")
         return graph.add("ReduceSum", [halves, graph.integers(1)], name, keepdims=0)
@@ -182,7 +182,7 @@ class RoundedFirstLayer:
         return graph.add("Gather", [table, rows], "encoded", axis=0), np.concatenate(places, axis=1)
 
 
-def first_layer(network: FoldableNetwork) -> tuple[FirstLayer, tuple[Layer, ...]]:
+def first_layer(network: NetworkWeights) -> tuple[FirstLayer, tuple[Layer, ...]]:
     """Return the part of `network` that fits a table, and the hidden layers after it."""
     encoding = network.encoding
     if isinstance(encoding, PatternSums):

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from octofold_export.handmade.encoding import Floats, PatternSums
 from octofold_export.handmade.geometry import Region
-from octofold_export.handmade.layers import FoldedNetwork
-from octofold_export.handmade.weights import FoldableNetwork, Layer
+from octofold_export.handmade.layers import LayersEvaluator
+from octofold_export.handmade.weights import Layer, NetworkWeights
 from octofold_export.precision.int8_layers import (
     IntegerProduct,
     QuantizedHidden,
@@ -61,8 +61,8 @@ _LARGEST_BIAS = 2.0**30
 
 
 def quantize_network(
-    network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[FoldedNetwork], float]
-) -> FoldedNetwork:
+    network: NetworkWeights, views: NDArray[np.uint8], error: Callable[[LayersEvaluator], float]
+) -> LayersEvaluator:
     """Calibrate `network` with each clip quantile, and return the 8-bit form with the smallest `error`.
 
     `views` `[N, 16]` are views of the calibration boards.
@@ -70,7 +70,7 @@ def quantize_network(
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
-def thin_for_convolutions(network: FoldableNetwork, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def thin_for_convolutions(network: NetworkWeights, views: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the views to calibrate on: half of `views` for convolutions, otherwise all.
 
     In a convolution, each cell is a separate sample, so half of the boards suffice.
@@ -79,7 +79,7 @@ def thin_for_convolutions(network: FoldableNetwork, views: NDArray[np.uint8]) ->
     return views[:: min([_CONVOLUTION_DIVISOR, *cells])]
 
 
-def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> FoldedNetwork:
+def calibrate(network: NetworkWeights, views: NDArray[np.uint8], clip_quantile: float) -> LayersEvaluator:
     """Return the 8-bit form of `network`, calibrated on `views` `[N, 16]` of the calibration boards."""
     network = widen(network, _WIDTH)
     first, layers = first_layer(network)
@@ -112,7 +112,7 @@ def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile:
         rounded = _round(sums_rounded, output_scale)
         divisors, scale = next_divisors, output_scale
     output = _calibrate_output(network.output, exact, rounded, divisors, scale)
-    return FoldedNetwork(encoder, (*hidden, output))
+    return LayersEvaluator(encoder, (*hidden, output))
 
 
 def _calibrate_output(
@@ -239,7 +239,7 @@ def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     return damped
 
 
-def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
+def widen(network: NetworkWeights, multiple: int) -> NetworkWeights:
     """Pad the channels between the layers of `network` with zeros, up to multiples of `multiple`.
 
     Processors multiply and copy padded channels faster. The network's outputs stay the same.
@@ -255,7 +255,7 @@ def widen(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
     for layer in network.hidden:
         hidden.append(_widened(layer, multiple if inputs_too else 1, multiple))
         inputs_too = True
-    return FoldableNetwork(encoding, tuple(hidden), _widened(network.output, multiple, 1))
+    return NetworkWeights(encoding, tuple(hidden), _widened(network.output, multiple, 1))
 
 
 def _widened(layer: Layer, inputs: int, outputs: int) -> Layer:

@@ -29,7 +29,7 @@ from octofold_server.batching.deadline_heap import DeadlineHeap
 from octofold_server.batching.search_control import LONG_LANES, LONG_NICENESS, SearchControl
 from octofold_server.batching.statistics import ModelStatistics, Pace
 
-BULK_PATIENCE = 7
+MAX_BATCHES_WITHOUT_BULK = 7
 """Maximum number of consecutive batches without bulk boards while bulk calls wait. Bulk calls then go first
 in the next batch."""
 
@@ -83,8 +83,8 @@ class _Level:
 class Batcher:
     """Runs the boards of calls on lanes.
 
-    Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
-    without bulk boards, bulk calls go first for one batch.
+    Interactive calls go first. Bulk calls take the remaining room in a batch. After
+    `MAX_BATCHES_WITHOUT_BULK` batches without bulk boards, bulk calls go first for one batch.
 
     Calls for long searches take turns on separate lanes, whatever their priority, so no short search waits
     for them. After a batch of searches, the boards that were not searched go back into the queue.
@@ -385,7 +385,7 @@ class Batcher:
         room = min(self.max_batch_size, share)
         bulk = self._bulk.boards
         order = (self._interactive, self._bulk)
-        for level in reversed(order) if self._bulk_passed_over >= BULK_PATIENCE else order:
+        for level in reversed(order) if self._bulk_passed_over >= MAX_BATCHES_WITHOUT_BULK else order:
             room = self._take(level, room, batch, late)
         self._bulk_passed_over = self._bulk_passed_over + 1 if bulk and bulk == self._bulk.boards else 0
         self._in_batches[threading.get_ident()] = waiting - self._ready_boards, self._now()

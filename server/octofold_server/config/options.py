@@ -14,7 +14,7 @@ from octofold_game.contract.results import RESULTS
 from octofold_game.errors import OctofoldError
 from octofold_proto.messages import LONGEST_SEARCH_US
 
-from octofold_server.config.version_policies import VersionPolicies, parse_kinds, parse_policies
+from octofold_server.config.version_policies import VersionPolicies, parse_player_kinds, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 _DAY = 86_400
@@ -29,7 +29,7 @@ Policies = Annotated[
     ),
 ]
 PlayerKinds = Annotated[
-    tuple[str, ...], Kind(parse_kinds, "kinds of players, separated by commas, or none", "KIND,...")
+    tuple[str, ...], Kind(parse_player_kinds, "kinds of players, separated by commas, or none", "KIND,...")
 ]
 
 

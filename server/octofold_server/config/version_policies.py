@@ -82,7 +82,7 @@ def _parse_policy(text: str) -> VersionPolicy:
     raise ValueError(text)
 
 
-def parse_kinds(text: str) -> tuple[str, ...]:
+def parse_player_kinds(text: str) -> tuple[str, ...]:
     """Return the kinds of players in a text such as "expectimax,perimeter"; "none" means no kind.
 
     Raises:

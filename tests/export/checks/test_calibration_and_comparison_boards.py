@@ -15,7 +15,7 @@ from octofold_export.errors import ExportError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float32_network
-from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.handmade.weights import NetworkWeights
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.rules import legal_moves
 from support.one_kind import of_one_kind
@@ -26,7 +26,7 @@ POLICY = one_hot_description(16)
 
 
 @pytest.fixture(scope="module")
-def player(network: FoldableNetwork) -> FoldedGraph:
+def player(network: NetworkWeights) -> FoldedGraph:
     return FoldedGraph(fold(head(POLICY, float32_network(network)), "mean", 1))
 
 

@@ -17,7 +17,7 @@ from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
 from octofold_export.handmade.layers import float32_network
-from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.handmade.weights import NetworkWeights
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.contract.model import Rule
@@ -60,7 +60,7 @@ def test_answers_that_are_not_numbers_are_found_at_every_stage() -> None:
 
 @of_one_kind
 def test_the_equivariance_check_refuses_a_player_that_sees_only_one_view(
-    module: nn.Module, network: FoldableNetwork, checked: NDArray[np.uint8]
+    module: nn.Module, network: NetworkWeights, checked: NDArray[np.uint8]
 ) -> None:
     reference = reference_of(module, checked, "vote", 1)
     graph = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 1))
@@ -91,7 +91,7 @@ class Changed:
 
 @of_one_kind
 def test_agreement_is_the_share_of_equal_moves_and_must_be_99_percent(
-    network: FoldableNetwork, boards: NDArray[np.uint8]
+    network: NetworkWeights, boards: NDArray[np.uint8]
 ) -> None:
     graph = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8))
     boards = boards[:200]

@@ -11,7 +11,7 @@ from octofold_export.graph.early_exit import moves_graph, with_weights
 from octofold_export.graph.encoded_body import EncodedBody
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.handmade.weights import NetworkWeights
 from octofold_export.precision.int8_quantization import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
@@ -39,7 +39,7 @@ def some_boards(count: int) -> NDArray[np.uint8]:
 @pytest.fixture(scope="module", params=["one layer", "8 bits", "a body"])
 def graphs(
     request: pytest.FixtureRequest,
-    network: FoldableNetwork,
+    network: NetworkWeights,
     module: nn.Module,
     boards: NDArray[np.uint8],
     small_graphs: tuple[bytes, bytes],

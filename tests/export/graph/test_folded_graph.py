@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from octofold_export.checks.folded_graph import FoldedGraph, Outputs
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import FoldedNetwork, float16_network, float32_network
-from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.handmade.layers import LayersEvaluator, float16_network, float32_network
+from octofold_export.handmade.weights import NetworkWeights
 from octofold_export.sources.octofold_checkpoint import one_hot_description
 from octofold_game.contract.model import Rule
 from octofold_game.rules import legal_moves, slide
@@ -47,7 +47,7 @@ SEEN: dict[int, list[View]] = {
 
 
 @pytest.fixture(scope="module", params=PLAYERS, ids=str)
-def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[FoldedGraph, Rule, int]:
+def player(request: pytest.FixtureRequest, network: NetworkWeights) -> tuple[FoldedGraph, Rule, int]:
     rule, symmetries = request.param
     return (
         FoldedGraph(fold(head(POLICY, float32_network(network)), rule, symmetries)),
@@ -57,7 +57,7 @@ def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[Fo
 
 
 @pytest.fixture(scope="module")
-def graph(network: FoldableNetwork) -> FoldedGraph:
+def graph(network: NetworkWeights) -> FoldedGraph:
     return FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8))
 
 
@@ -171,14 +171,14 @@ CUDA_KERNELS = {
 
 @pytest.mark.parametrize("form", [float32_network, float16_network])
 def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
-    network: FoldableNetwork, form: Callable[[FoldableNetwork], FoldedNetwork]
+    network: NetworkWeights, form: Callable[[NetworkWeights], LayersEvaluator]
 ) -> None:
     """Otherwise, onnxruntime cannot record a CUDA graph."""
     graph = fold(head(POLICY, form(network)), "vote", 8).graph
     assert {node.op_type for node in graph.node} <= CUDA_KERNELS
 
 
-def test_outputs_have_the_promised_names_types_and_shapes(network: FoldableNetwork) -> None:
+def test_outputs_have_the_promised_names_types_and_shapes(network: NetworkWeights) -> None:
     graph = fold(head(POLICY, float32_network(network)), "vote", 8).graph
     described = {
         value.name: (

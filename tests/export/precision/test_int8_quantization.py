@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from octofold_export.checks.folded_graph import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import head
-from octofold_export.handmade.layers import FoldedNetwork, float32_network
-from octofold_export.handmade.weights import FoldableNetwork
+from octofold_export.handmade.layers import LayersEvaluator, float32_network
+from octofold_export.handmade.weights import NetworkWeights
 from octofold_export.precision.int8_layers import first_layer
 from octofold_export.precision.int8_quantization import calibrate
 from octofold_export.sources.octofold_checkpoint import one_hot_description
@@ -22,12 +22,12 @@ POLICY = one_hot_description(16)
 
 
 @pytest.fixture(scope="module")
-def form(network: FoldableNetwork, boards: NDArray[np.uint8]) -> FoldedNetwork:
+def form(network: NetworkWeights, boards: NDArray[np.uint8]) -> LayersEvaluator:
     return calibrate(network, boards[:512], 1.0)
 
 
 def test_moves_equal_those_of_float32(
-    network: FoldableNetwork, form: FoldedNetwork, boards: NDArray[np.uint8]
+    network: NetworkWeights, form: LayersEvaluator, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
     exact = FoldedGraph(fold(head(POLICY, float32_network(network)), "vote", 8)).answer(others)
@@ -38,7 +38,7 @@ def test_moves_equal_those_of_float32(
 
 
 def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
-    network: FoldableNetwork, form: FoldedNetwork, tmp_path: Path
+    network: NetworkWeights, form: LayersEvaluator, tmp_path: Path
 ) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
@@ -58,7 +58,7 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
 
 
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(
-    form: FoldedNetwork, boards: NDArray[np.uint8]
+    form: LayersEvaluator, boards: NDArray[np.uint8]
 ) -> None:
     graph = FoldedGraph(fold(head(POLICY, form), "vote", 8))
     alone, together = graph.answer(boards[:64], batch=1), graph.answer(boards[:64], batch=64)
@@ -69,7 +69,7 @@ def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("fate", ["a dead channel", "a dead layer", "a channel of bias alone", "huge biases"])
 def test_unusual_networks_give_finite_answers_close_to_float32(
-    network: FoldableNetwork, boards: NDArray[np.uint8], fate: str
+    network: NetworkWeights, boards: NDArray[np.uint8], fate: str
 ) -> None:
     hidden = list(network.hidden)
     middle = len(hidden) // 2

@@ -14,7 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.gates import TIE
+from octofold_export.checks.gates import EQUAL_VALUE_POINTS
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
 from octofold_players.compiled.table_files import TableFileError
@@ -89,7 +89,7 @@ def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
         (moves,) = session.run(["move"], {"boards": asked})
         decided = best_moves(unpacked.action_values(pack(asked))) >= 0
         np.testing.assert_array_equal(moves >= 0, decided)
-        assert (points_lost(unpacked, asked[decided], moves[decided]) <= TIE).all()
+        assert (points_lost(unpacked, asked[decided], moves[decided]) <= EQUAL_VALUE_POINTS).all()
 
 
 def test_lanes_and_views_share_tables_which_are_unpacked_once(

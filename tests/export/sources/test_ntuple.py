@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_export.checks.folded_graph import FoldedGraph
-from octofold_export.checks.gates import TIE, check_moves
+from octofold_export.checks.gates import EQUAL_VALUE_POINTS, check_moves
 from octofold_export.cli import main
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
@@ -74,7 +74,7 @@ def test_moves_equal_those_of_the_native_player_up_to_ties(
     graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
 ) -> None:
     moves = graph.next_moves(boards)
-    assert (points_lost(network, boards, moves) <= TIE).all()
+    assert (points_lost(network, boards, moves) <= EQUAL_VALUE_POINTS).all()
     assert np.mean(moves == best_moves(network.action_values(pack(boards)))) > 0.98
 
 
@@ -134,7 +134,7 @@ def test_a_server_answers_with_the_native_players_moves(
 ) -> None:
     with served(models) as server, Client(server.target) as client:
         moves = client.next_moves(boards).moves
-    assert (points_lost(network, boards, moves) <= TIE).all()
+    assert (points_lost(network, boards, moves) <= EQUAL_VALUE_POINTS).all()
 
 
 def test_moves_that_are_worse_than_the_players_are_found(
@@ -157,7 +157,7 @@ def test_a_weight_file_of_tdl2048_is_exported(tmp_path: Path, boards: NDArray[np
         str(tmp_path / "models/tiny/1/model.onnx"), providers=["CPUExecutionProvider"]
     )
     (moves,) = session.run(["move"], {"boards": boards})
-    assert (points_lost(NTupleNetwork(((1, 5, 6),), values), boards, moves) <= TIE).all()
+    assert (points_lost(NTupleNetwork(((1, 5, 6),), values), boards, moves) <= EQUAL_VALUE_POINTS).all()
 
 
 @pytest.mark.parametrize(
