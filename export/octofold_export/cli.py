@@ -55,7 +55,7 @@ all fields of a description.
 
 class _Parser(Parser):
     def _refuse(self, unknown: Iterable[str]) -> NoReturn:
-        """Refuse words that are not options. If a word is an existing path, ask for the flag of its kind."""
+        """Refuse words that are not options. For an existing path, name the flags that take a path."""
         for word in unknown:
             if not word.startswith("-") and Path(word).exists():
                 self.fail(

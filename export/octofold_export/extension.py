@@ -120,7 +120,7 @@ def _read_graph(folder: Path, listed: GraphFile) -> onnx.ModelProto:
 
 
 def _check_unchanged(folder: Path, before: Card, current: Card, made: NewGraphs) -> None:
-    """Raise `ExportError` if another program has changed the graphs of `before` or added one of `made`."""
+    """Raise `ExportError` if another program has changed a graph of `before`, or added one of `made`."""
     measured = {precision: graph.sha256 for precision, graph in before.precisions.items()}
     for precision in (*measured, *made.graphs):
         graph = current.precisions.get(precision)

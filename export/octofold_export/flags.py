@@ -122,7 +122,7 @@ class Flags:
     )
     encoder: str | None = option(
         None,
-        "PyTorch function that makes the input of --module from exponents [N, 16], if no --input fits",
+        "PyTorch function that makes the input of --module from exponents [N, 16] if no --input fits",
         metavar="PACKAGE.MODULE:FUNCTION",
     )
     description: File | None = option(
@@ -178,7 +178,7 @@ class Flags:
     name: str = option(None, "name of the model (required)", heading="what to publish")
     models: Folder = option(Path("models"), "model repository (default: ./models)")
     version: int | None = option(
-        None, "version to publish or to change (default: the newest plus one)", minimum=1, metavar="N"
+        None, "version to publish (default: the newest plus one), or to change", minimum=1, metavar="N"
     )
     extend: bool = option(
         False,
@@ -205,8 +205,8 @@ class Flags:
     views_output: bool = option(False, "add the output `views`: the probabilities of each view")
     boards: File | None = option(
         None,
-        "recorded boards [M, 16] uint8 to calibrate int8 and to check graphs on (default: boards from the "
-        "network's games)",
+        "file of recorded boards, uint8 of shape [M, 16], to calibrate int8 and to check graphs on (default: "
+        "boards from the network's games)",
         metavar="FILE.npy",
     )
     no_worse_than: Percentage | None = option(

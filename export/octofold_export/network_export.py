@@ -302,7 +302,7 @@ def wanted_precisions(source: Source, flags: Flags) -> frozenset[Precision]:
 
 
 def left_out_by_default(source: Source, flags: Flags) -> dict[Precision, str]:
-    """Return int8 with a reason if the default leaves it out for a large network; otherwise nothing."""
+    """Return the reason why int8 is left out by default, keyed by precision; empty if it is not left out."""
     if flags.precisions is not None or source.int8 is None or not source.is_large:
         return {}
     reason = "quantizing a large network takes several times its memory; --precisions fp32,int8 requests int8"

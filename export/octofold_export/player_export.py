@@ -1,7 +1,7 @@
 """Publishes a local player as a version of a model: the player's options and files, with a card.
 
-A player is published only if it makes the same moves when it is loaded from these files, as a server does.
-Neither torch nor onnx is needed.
+It is published only if the player that a server would load from these files makes the same moves. Neither
+torch nor onnx is needed.
 """
 
 from __future__ import annotations

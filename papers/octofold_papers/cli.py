@@ -46,11 +46,11 @@ class TuneFlags:
     """Options of `octofold-papers tune`."""
 
     depth: Annotated[int, integer(1, 12)] = option(2, "search depth of the player, in moves")
-    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic to start the search from")
+    heuristic: Literal["moravek", "nneonneo"] = option("nneonneo", "heuristic whose weights to tune")
     candidates: Count = option(600, "number of candidates to try, rounded up to whole generations")
     games: Count = option(300, "games that each candidate plays")
     seed: Annotated[int, integer(0, 2**31)] = option(1, "seed of the candidates and the games")
-    state: Folder = option(Path("runs/tune"), "folder of the candidates")
+    state: Folder = option(Path("runs/tune"), "folder where the candidates and their scores are kept")
     minutes: Minutes = option(math.inf, f"stop after this many minutes{CONTINUES}")
 
 

@@ -22,12 +22,12 @@ FEWEST_BOARDS = 256
 SEED = 1
 
 _CALIBRATION_BOARDS = 4_096
-"""Maximum number of calibration boards for int8. It exceeds the number of inputs of a wide layer. At most a
-third of the recorded boards are calibration boards."""
+"""Maximum number of calibration boards for int8, which is more than a wide layer has inputs. At most a third
+of the recorded boards are calibration boards."""
 _MEASURED_BOARDS = 10_240
 """Number of boards on which the graphs are compared."""
 _LARGE_DIVISOR = 5
-"""Divisor of the number of boards from games for a large network."""
+"""Number by which the number of boards from games is divided for a large network."""
 _GAMES_AT_ONCE = 24
 _FEWEST_NEW = 0.005
 """Minimum number of new boards in a round, as a share of the wanted boards. Games that end at a small tile
@@ -112,7 +112,7 @@ def boards_from_games(
         report(f"{first_game} games played, {len(seen):,} different boards")
     if len(seen) < min(FEWEST_BOARDS, count):
         raise ExportError(
-            f"games up to the tile {1 << largest_exponent} must contain at least "
+            f"games that end above the tile {1 << largest_exponent} must contain at least "
             f"{min(FEWEST_BOARDS, count)} different boards, got {len(seen)}"
         )
     chosen = np.random.default_rng(seed).choice(len(seen), min(count, len(seen)), replace=False)

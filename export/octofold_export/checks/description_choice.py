@@ -34,15 +34,15 @@ times as much as a network that does not."""
 _ROUNDS = (4, 12, 48, 192, 768)
 """Number of games that each remaining candidate plays in each round."""
 _MOST_MOVES = 2_000_000
-"""Approximate maximum number of moves of all candidates together, although the first round is always whole.
-A small network needs some seconds for them. If too few are left for all candidates, the best play first."""
+"""Approximate maximum number of moves of all candidates together; the first round may exceed it. A small
+network makes them in some seconds. Near the limit, the candidates with the best scores play first."""
 _MOST_PRODUCTS = 2.5e11
 """Maximum product of the number of moves and the number of weights. It limits large networks to fewer moves,
 but not to fewer than `_FEWEST_MOVES`."""
 _FEWEST_MOVES = 20_000
 _GAMES_TO_LEAD_FIXED_ORDER = 48
-"""Play stops after a round of at least this many games per candidate if no candidate scores more than a fixed
-order of moves."""
+"""Minimum size of a round, in games per candidate, after which play stops if no candidate scores more than a
+fixed order of moves."""
 _CLEAR_LEAD = 3.0
 """Lead in score at which the best candidate excludes another candidate, in standard errors."""
 _REFUTING_RATIO = 1.4
@@ -105,8 +105,8 @@ class _Outcome:
     """The result of the games of all candidates."""
 
     remaining: Sequence[_Player]
-    """Players that the games did not exclude: the most usual candidate is first, or the best one if too few
-    moves were left for its next round."""
+    """Players that the games did not exclude, the most usual candidate first. If the last round was skipped
+    because too few moves were left, the player with the best score is first."""
     excluded: Sequence[_Player]
     is_cut_short: bool
     """Whether some candidates missed a round of games, because too few moves were left."""
@@ -227,8 +227,8 @@ def _problem(outcome: _Outcome, allowed: Sequence[Candidate]) -> str | None:
     ]
     return (
         f"the description seems wrong: with {' or '.join(names[:_NAMED])} the network scores "
-        f"{outcome.remaining[0].average:,.0f} points on average, not {best_allowed.average:,.0f} (in at "
-        f"least {len(best_allowed.scores)} games of at most {LONGEST_GAME} moves, with one view)"
+        f"{outcome.remaining[0].average:,.0f} points on average, not {best_allowed.average:,.0f} as given "
+        f"(in at least {len(best_allowed.scores)} games of at most {LONGEST_GAME} moves, with one view)"
     )
 
 
@@ -252,7 +252,7 @@ def _evidence(outcome: _Outcome, chosen: Candidate, problem: str | None) -> Evid
 
 
 def _play(network: Network, candidates: Sequence[Candidate], weights: int) -> _Outcome:
-    """Play rounds of games until one candidate, too few moves or no round is left; return the outcome."""
+    """Play rounds of games until the result is clear, moves run out or all rounds are played; return it."""
     fixed_order = _Player(None)
     players = [*map(_Player, candidates), fixed_order]
     games = _Games(network, max(candidate.description.largest_exponent for candidate in candidates))

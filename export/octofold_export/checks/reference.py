@@ -29,8 +29,8 @@ errors of float32."""
 _DIGITS = 3
 """Number of significant digits to which temperature and tie are rounded."""
 _REDUCED_MARGIN = 0.1
-"""The largest lead in probability that rounding errors of a reduced precision can reverse. A single step of 8
-bits may be as large."""
+"""The largest lead in probability that rounding errors of a reduced precision can reverse. A single step of
+an 8-bit number may change a probability by as much."""
 _UNDECIDED = 1e-4
 """The constant part of `Reference.undecided`: a probability or, for values, a share of the spread."""
 _ROUNDING = 32 * float(np.finfo(np.float32).eps)

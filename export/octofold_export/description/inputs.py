@@ -59,7 +59,7 @@ def accepted_encodings(hints: Hints, network: Network) -> Sequence[Reads]:
     tried = "no encoding of a board has this shape"
     if refused:
         name, reason = next(iter(refused.items()))
-        tried = f"describe its input, or make its input with --encoder (tried {name}: {reason})"
+        tried = f"describe its input with --input and --layout, or use --encoder (tried {name}: {reason})"
     raise ExportError(f"{nothing}; {tried}")
 
 
@@ -216,7 +216,7 @@ def largest_accepted_exponent(reads: Reads, network: Network) -> int:
         except NetworkError:
             continue
         return exponent
-    raise ExportError("the network does not accept tiles above 4; describe its input")
+    raise ExportError("the network does not accept tiles above 4; describe its input with --input")
 
 
 def _declared_input(network: Network) -> str:

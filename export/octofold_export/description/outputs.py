@@ -64,7 +64,7 @@ def answers_of(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> tuple[A
     except ValueError as error:
         raise ExportError(f"the description contradicts itself: {error}") from error
     if kind == "policy_probabilities" and not is_distribution(output):
-        raise ExportError(f"output {name!r} must be probabilities, which are 0 or more and sum to 1")
+        raise ExportError(f"output {name!r} is not policy_probabilities, which are 0 or more and sum to 1")
     return answers, question
 
 

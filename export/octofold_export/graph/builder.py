@@ -16,8 +16,8 @@ from onnx import compose, helper, numpy_helper
 from octofold_export.errors import ExportError
 
 OPSET = 18
-"""ONNX opset of folded graphs, which onnxruntime 1.14 and later can read. A graph has a newer opset only if
-the network's body needs it, because onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
+"""ONNX opset of folded graphs, which onnxruntime 1.14 and later can read. A newer opset is used only if the
+network's body needs one, because onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
 IR_VERSION = 8
 
 

@@ -32,7 +32,7 @@ _ENOUGH = 5
 def moves_graph(head: Head, rule: Rule, symmetries: int, full: onnx.ModelProto) -> onnx.ModelProto | None:
     """Make the graph with the single output `move`, without the initializers that the `full` graph has.
 
-    Returns None if the graph would save little: eight views do not vote, and `full` unpacks no tables.
+    Returns None if it would save little, because `full` has neither a vote of eight views nor packed tables.
     """
     in_stages = rule == "vote" and symmetries == _VOTERS
     if not in_stages and not any(UNPACKED_TABLES in node.output for node in full.graph.node):

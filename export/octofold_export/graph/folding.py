@@ -136,8 +136,8 @@ def _count_votes(graph: GraphBuilder, scores: str, zero_if_illegal: str) -> str:
 def _break_ties(graph: GraphBuilder, votes: str | None, merged: MergedScores) -> str:
     """Choose the move `[N]` with the largest merged score.
 
-    If `votes` `[N, 4]` are given, only moves with the most votes are compared. Moves whose score is at most
-    the tie of `merged` below the largest count as equal; the first in the order up, right, down, left wins.
+    If `votes` `[N, 4]` are given, only moves with the most votes are compared. A move whose score is within
+    the tie of the largest score counts as best; the first best move of up, right, down, left is chosen.
     """
     scores = merged.scores
     if votes is not None:

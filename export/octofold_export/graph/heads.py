@@ -25,8 +25,8 @@ SMALLEST_PROBABILITY = 1e-12
 
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
-"""The four cells of each line, for four lines and four moves: `[4, 4, 4]`. The moves are up, right, down,
-left. A line starts at the edge that its tiles slide to."""
+"""The four cells of each of the four lines for each move: `[moves, lines, cells]`. The moves are up, right,
+down, left. A line starts at the edge that its tiles slide to."""
 _LEFT = 3
 
 

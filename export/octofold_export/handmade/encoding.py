@@ -20,12 +20,12 @@ class Encoder(Protocol):
     """The part of a network before its first matrix product, in one precision."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """Encode exponents `[N, P] int32` as `[N, Q, inputs]`, in the type of the first layer.
+        """Encode exponents `[N, P] int32` for the first layer: return entries, and indices of entries.
 
         `views` `[V, 16]` gives, for each of the sixteen cells of a view, the index of one of the P cells. The
-        first result has an entry for each place: a cell, or a pattern at one position. The second result
-        `[V, places]` gives, for each place of a view, the index of one of the Q entries. Exponents above the
-        largest count as the largest.
+        entries `[N, Q, inputs]` encode single cells, or patterns at one position, in the type of the first
+        layer. The indices `[V, places]` give, for each place of a view, one of the Q entries. Exponents above
+        the largest count as the largest.
         """
 
 

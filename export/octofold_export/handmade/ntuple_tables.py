@@ -62,8 +62,8 @@ class CompactTablesEvaluator:
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
         """Return the entries of all tables, `[entries] float16`; they do not depend on the boards.
 
-        The rows of each step are the kept blocks of a level, from single entries to the largest blocks. A row
-        of zeros before them stands for all omitted blocks.
+        Each step restores the omitted blocks of one size as zeros, from single entries to the largest blocks.
+        It puts a row of zeros before the kept blocks, and looks up that row for every omitted block.
         """
         rows = graph.add("Cast", [self._kept_values(graph)], "kept_halves", to=TensorProto.FLOAT16)
         for size, bits in reversed(list(zip(BLOCKS, self.tables.bits, strict=True))):

@@ -7,7 +7,7 @@ The layers are calibrated in order, each on the rounded outputs of the previous 
   the same number. The results stay the same, and the ranges of the channels become more similar (after Nagel
   et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019; here, the
   ranges are measured).
-- The largest activation that a scale represents is their maximum or a high quantile, whichever fits better.
+- A scale represents activations up to their maximum or up to a high quantile, whichever fits better.
 - Weights are rounded so that a layer's sums change as little as possible on its real inputs (least squares).
   First the weights are fitted to the rounded inputs. Then they are rounded one input at a time, and the error
   is moved to the remaining inputs (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
@@ -42,7 +42,7 @@ CLIP_QUANTILES = (1.0, 0.999999)
 
 LARGEST_WEIGHT = 127
 _CONVOLUTION_DIVISOR = 2
-"""Divisor of the number of calibration boards for convolutions."""
+"""Number by which the number of calibration boards is divided for convolutions."""
 _DAMPING = 0.1
 """Damping as a share of the inputs' mean square. It keeps rarely active inputs from taking all error."""
 _BLOCK = 64
@@ -52,8 +52,8 @@ _WIDTH = 32
 with 222."""
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254
-"""Number of fine steps in a coarse step. A rounding error of up to half a coarse step is then an 8-bit number
-of fine steps."""
+"""Number of fine steps in a coarse step of the output layer's weights. A rounding error of up to half a
+coarse step is then an 8-bit number of fine steps."""
 _SMALLEST_RANGE = 1e-3
 """Minimum range of a channel relative to the widest one, for channels that are never active."""
 _LARGEST_BIAS = 2.0**30

@@ -232,7 +232,7 @@ def _missing_folders(folder: Path) -> list[Path]:
 
 
 def _withdraw(file: Path, folders: list[Path]) -> None:
-    """Remove the file and the folders of a failed publication, unless another export uses them meanwhile."""
+    """Remove the `file` and `folders` that a failed `publish` has made, unless another export uses them."""
     with contextlib.suppress(OSError):
         if list(file.parent.iterdir()) == [file]:  # no other export has written into this model's folder
             file.unlink()

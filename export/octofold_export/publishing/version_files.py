@@ -109,19 +109,19 @@ def graph_entry(
     agreement: Agreement | None,
     tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
-    """Return the entry of the card for a graph."""
+    """Return a graph's entry in the card: its file, digest, external tensors and agreement."""
     digest = hashlib.sha256(content).hexdigest()
     listed = GraphFile(file=GRAPH_FILES[precision], sha256=digest, tensors=dict(tensors))
     return listed if agreement is None else with_agreement(listed, agreement)
 
 
 def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
-    """Return the entry of the card for a graph, with the graph's agreement with float32."""
+    """Return a graph's entry in the card after adding how often the graph agrees with float32."""
     return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
 
 
 def with_moves(listed: GraphFile, precision: Precision, content: bytes) -> GraphFile:
-    """Return the entry of the card for a graph, with the file of its graph for moves alone."""
+    """Return a graph's entry in the card after adding the file and digest of its graph for moves alone."""
     digest = hashlib.sha256(content).hexdigest()
     return replace(listed, moves=ListedFile(file=MOVES_FILES[precision], sha256=digest))
 
@@ -142,7 +142,7 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 
 def with_comparison(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
-    """Return the files of a version; card.json and README.md get the figures `shown` of a comparison."""
+    """Return a version's files after adding the figures of a comparison to card.json and README.md."""
     card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
     return {**files, CARD_FILE: encode_card(card), README_FILE: render_readme(card)}
 

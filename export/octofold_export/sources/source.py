@@ -26,7 +26,7 @@ network, because the network evaluates only about a hundred boards a second."""
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A trained network, with its forms for all precisions and everything to check them."""
+    """A trained network, with its forms for all precisions and what the checks of graphs need."""
 
     description: Description
     """The input and the output of the network."""

@@ -57,7 +57,7 @@ def choose_state_dict(
     `wanted` is the name of the weights; None to choose by the usual names.
 
     Raises:
-        ExportError: no weights fit, `wanted` names none that fit, or the usual names decide for none.
+        ExportError: no weights fit, `wanted` names none that fit, or several fit and no usual name decides.
     """
     mappings = list(_mappings(content))
     states = [state for where, tensors in mappings for state in _fitting(module, where, tensors)]
@@ -84,7 +84,7 @@ def choose_state_dict(
 
 
 def _likely(states: Sequence[StateDict]) -> Sequence[StateDict]:
-    """Return the state dicts that the user may want: if possible no copies, but an average or the policy."""
+    """Return the likely state dicts by name: no copies if possible, averages before others, then policies."""
     left = [state for state in states if state.words.isdisjoint(_COPIES)] or list(states)
     for names in (_AVERAGES, _POLICIES):
         named = [state for state in left if not state.words.isdisjoint(names)]

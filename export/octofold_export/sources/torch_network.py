@@ -222,8 +222,8 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
 def named_tensors(answer: Any) -> dict[str, Tensor]:
     """Return the tensors in an answer by name.
 
-    A single tensor has the name `output`. Other names are paths of keys, fields and positions. The logits
-    stand for a `Categorical`.
+    A single tensor has the name `output`. Other names are paths of keys, fields and positions. A
+    `Categorical` is replaced by its logits.
 
     Raises:
         TypeError: the answer contains no tensors.

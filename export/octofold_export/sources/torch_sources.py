@@ -139,12 +139,12 @@ def read_encoder(place: str) -> UserEncoder:
         made = encoder(torch.zeros((_TEST_BOARDS, 16), dtype=torch.int64))
     except Exception as error:  # the user's code may raise any exception
         raise ExportError(
-            f"--encoder {place} fails on exponents [{_TEST_BOARDS}, 16]: {error_line(error)}"
+            f"--encoder {place} fails on exponents of shape [{_TEST_BOARDS}, 16]: {error_line(error)}"
         ) from error
     if not isinstance(made, Tensor) or made.shape[:1] != (_TEST_BOARDS,):
         what = f"the shape {list(made.shape)}" if isinstance(made, Tensor) else f"a {type(made).__name__}"
         raise ExportError(
-            f"--encoder {place} must return a tensor [{_TEST_BOARDS}, ...] for exponents "
+            f"--encoder {place} must return a tensor of shape [{_TEST_BOARDS}, ...] for exponents of shape "
             f"[{_TEST_BOARDS}, 16], got {what}"
         )
     return encoder  # type: ignore[no-any-return]

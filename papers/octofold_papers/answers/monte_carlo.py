@@ -95,7 +95,7 @@ def rollout(board, state):
 
 @njit(cache=True, nogil=True)
 def _run(afterstate, moves, count, state):
-    """Play a list of moves, then random ones. Return all points and the largest exponent on the last board.
+    """Play a list of moves, then random ones. Return the total points and the largest exponent at the end.
 
     The points are -1 if a move of the list is illegal. `moves` holds `count` moves of two bits each. The
     first move is in the lowest bits.

@@ -1,7 +1,7 @@
 """The command `octofold-papers tune`, which tunes the weights of expectimax's heuristic by playing games.
 
 The covariance matrix adaptation evolution strategy (CMA-ES) draws candidates from a normal distribution, and
-moves and shapes this distribution by their ranking (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016;
+adapts this distribution to the best candidates (Hansen, "The CMA Evolution Strategy: A Tutorial", 2016;
 the library `cma`). Petr Moravek found the weights of `expectimax` in this way. All candidates of a generation
 play the same games, which reduces luck. Each generation plays new games, so that the weights do not overfit
 certain games.

@@ -89,7 +89,7 @@ def _largest(results: Sequence[Result]) -> list[str]:
 
 
 def _curves(results: Sequence[Result], last: Sequence[Result]) -> list[str]:
-    """Return a table of averages by number of positions, with their extrapolation."""
+    """Return a table of average scores by number of positions, with extrapolated scores."""
     stages = sorted({each.positions for each in results})
     lines = [
         f"| average | views | {' | '.join(f'{stage:,}' for stage in stages)} "

@@ -105,7 +105,7 @@ def convert(
         OSError: a file cannot be read or written.
     """
     if folder.exists():
-        raise LogError(f"{folder} already exists; name a new folder")
+        raise LogError(f"{folder} already exists; name another --out")
     partial = folder.with_name(folder.name + ".partial")
     _require_ours(partial)
     with exclusive_folder(partial, folder):
@@ -141,7 +141,7 @@ def _require_ours(partial: Path) -> None:
         if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*") and file.name != _LOCK
     ]
     if others:
-        raise LogError(f"{partial} contains {others[0].name} and would be deleted; name another folder")
+        raise LogError(f"{partial} contains {others[0].name} and would be deleted; name another --out")
 
 
 def _scatter(

@@ -169,7 +169,7 @@ class Table:
     def _train(
         self, row: PublishedRow, positions: int, place: Path, show: Callable[[str, float], None]
     ) -> bool:
-        """Train up to `positions`; return False, or raise at the last stage, if the network is past them."""
+        """Train up to `positions`. If the network is past them, return False, or raise at the last stage."""
         run = self._new_run(row.architecture, positions)
 
         def report(progress: PolicyProgress) -> None:
@@ -258,9 +258,9 @@ def stages(positions: int) -> list[int]:
     """Return the stages: the numbers of positions after which networks play, at least four if possible.
 
     Each number is at most about twice the one before, and the last is `positions`. The first is an eighth of
-    `positions` if this is below a million, otherwise a million. So larger tables repeat the stages of smaller
-    ones above eight million, except the last. Networks learn from whole batches, so few positions have fewer
-    stages.
+    `positions` if this is below a million, otherwise a million. So a table of more than eight million
+    positions shares all its stages but the last with larger tables. Networks learn from whole batches, so few
+    positions have fewer stages.
     """
     if positions < FIRST_STAGE << _LEAST_STAGES - 1:
         halves = (positions >> halvings for halvings in range(_LEAST_STAGES))

@@ -205,7 +205,7 @@ def test_a_module_that_reads_the_command_line_gets_an_empty_one(
     ("place", "message"),
     [
         ("no_such_package:encode", "no_such_package cannot be imported"),
-        (f"{PLACE}:of_one_board", r"fails on exponents \[3, 16\]: RuntimeError: shape '\[16\]' is invalid"),
+        (f"{PLACE}:of_one_board", r"fails on exponents of shape \[3, 16\]: RuntimeError: shape '\[16\]' is"),
     ],
 )
 def test_an_unusable_encoder_gives_a_one_line_error(place: str, message: str) -> None:
