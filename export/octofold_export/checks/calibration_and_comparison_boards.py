@@ -61,7 +61,7 @@ def calibration_and_comparison_boards(
 ) -> ChosenBoards:
     """Return calibration boards and boards to compare graphs on, from `file` or from games of `player`.
 
-    For a large network, the games provide a fifth of the boards. Raises `ExportError` as
+    For a large network, games provide only a fifth of the usual number of boards. Raises `ExportError` as
     `read_boards` and `boards_from_games` do.
     """
     if file is not None:

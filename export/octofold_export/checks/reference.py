@@ -53,7 +53,7 @@ class PlainHead:
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """Return the scores `[N, 4]` of the moves of boards `[N, 16]`, computed on one view.
 
-        The scores are in the order of the moves of the board, also if the view is turned.
+        Even if the view is turned, they are the scores of up, right, down and left on the board itself.
         """
         answers = self.description.answers
         if answers.kind == "afterstate_value":

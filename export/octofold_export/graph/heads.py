@@ -98,8 +98,8 @@ class Head:
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         """Add the scores `[N, V, 4] float32` on each view for exponents `[N, 16] int32`.
 
-        The scores are in the order of the moves of the board, also on turned views. The scores of illegal
-        moves are arbitrary. `views` are indices of symmetries, as in `VIEWS`.
+        Even on turned views, they are the scores of up, right, down and left on the board itself. The scores
+        of illegal moves are arbitrary. `views` are indices of symmetries, as in `VIEWS`.
         """
         kind = self.description.answers.kind
         if kind == "afterstate_value":

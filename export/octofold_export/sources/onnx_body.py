@@ -124,7 +124,7 @@ def _convert_opset(body: onnx.ModelProto) -> onnx.ModelProto:
         return version_converter.convert_version(body, OPSET)
     except Exception as error:  # the converter raises errors of unrelated classes
         raise ExportError(
-            f"the graph has opset {opset} and cannot be converted to {OPSET}: {first_line(error)}"
+            f"the graph has opset {opset} and cannot be converted to opset {OPSET}: {first_line(error)}"
         ) from error
 
 
