@@ -56,7 +56,7 @@ event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]  # num
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return `numba.njit(**options)`; if numba cannot write its cache, with another folder or no cache."""
+    """Return `numba.njit(**options)`. If numba cannot write its cache, use another folder or no cache."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         with suppress(RuntimeError):  # numba found no folder for its cache, or there is no home

@@ -81,7 +81,7 @@ class LocalPlayer(ABC):
 
 @dataclass(frozen=True)
 class ValuePlayer(LocalPlayer):
-    """A player that makes the move with the largest value, the first of equal ones.
+    """A player that makes the move with the largest value, or the first such move if values are equal.
 
     A subclass may look up moves in endgame tables first. The class implements
     `octofold_game.player.TileValuingPlayer`.

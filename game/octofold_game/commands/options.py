@@ -261,7 +261,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """Return the `Kind` that parses values of a type, or elements of a list; the bounds apply to numbers."""
+    """Return the `Kind` that parses a value of type `hint`, or an element of a list; numbers get the bounds."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))

@@ -37,8 +37,8 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """Outputs of every full graph, in this order; a graph for moves alone has only `move`."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""An optional output `[N, V, 4]` after `OUTPUTS`: for each view of the board, the network's probabilities of
-the moves on the board itself."""
+"""An optional output `[N, V, 4]` after `OUTPUTS`: the network's move probabilities for each view of a board,
+in the order of the moves on the board itself."""
 
 VALUE = Tensor("value", np.dtype(np.float32), ())
 """An optional output `[N]` after `OUTPUTS`: the mean of a value head over the views."""

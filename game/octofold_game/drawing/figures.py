@@ -95,7 +95,7 @@ def percents(axes: Axes) -> None:
 
 
 def legend_label(name: str) -> str:
-    """Return a label for a legend. Legends skip labels that begin with "_", so these get a space first."""
+    """Return a label for a legend. A leading "_" gets a space before it, because legends skip such labels."""
     return f" {name}" if name.startswith("_") else name
 
 

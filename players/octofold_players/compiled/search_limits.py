@@ -77,7 +77,7 @@ def may_begin(state, n):
 
 
 def _read_clock(_typing_context):
-    """Read the system's monotonic clock by the C library, in nanoseconds."""
+    """Read the system's monotonic clock in nanoseconds, by a call of the C library from compiled code."""
 
     def generate(_context, builder, _signature, _arguments):
         integer, long = ir.IntType(32), ir.IntType(64)

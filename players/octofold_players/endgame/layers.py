@@ -24,8 +24,8 @@ _LOWER = 0xFFFFFFFF
 _CHECKERED = 0xEFEFFEFEEFEFFEFE
 """A board of alternating 32768 and 16384, which do not merge."""
 _NOT_ALLOWED = -1 << 58
-"""Number of a tile that a cell must not hold. If it is added to other numbers, the sum is negative. The
-sum of sixteen such numbers does not overflow."""
+"""Stands in `Layers.rows` for a tile that a cell must not hold. A sum that contains it is
+negative, and a sum of sixteen does not overflow."""
 
 
 class Layers(NamedTuple):

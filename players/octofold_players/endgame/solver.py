@@ -47,7 +47,7 @@ class Solved(NamedTuple):
     kept: NDArray[np.uint64]
     """One bit for each position, 64 in a word, lowest bit first: whether `moves` has its best move."""
     moves: NDArray[np.uint8]
-    """Two bits for each position, lowest bits of a byte first: the best move of each position in `kept`."""
+    """Two bits for each position, lowest bits of a byte first: the best move of a position in `kept`."""
 
 
 def solve(formation: Formation, largest: int, report: Callable[[float], None] = lambda _: None) -> Solved:

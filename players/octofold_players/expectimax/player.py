@@ -149,8 +149,8 @@ class Weights(NamedTuple):
     merges: float
     """Weight of a tile next to an equal one."""
     disorder: float
-    """Penalty for tiles out of order: weight of the sum of all rises or of all falls of `exponent **
-    disorder_power` along a line, whichever is smaller."""
+    """Penalty for tiles out of order. The rises of `exponent ** disorder_power` along a line are added
+    up, and so are the falls. This is the weight of the smaller sum."""
     disorder_power: float
     sum: float
     """Penalty for large tiles: weight of the sum of `exponent ** sum_power`."""

@@ -70,7 +70,7 @@ def _most_important(
 
 
 def _fitting(entries: NDArray[np.int64], size: int, largest_bytes: int) -> int:
-    """Return how many of `entries`, taken in order, fit into `largest_bytes`: the largest multiple of 8.
+    """Return how many of `entries`, in order, fit into `largest_bytes`, rounded down to a multiple of 8.
 
     `size` is the number of entries of the network. Raises `ValueError` if no entries fit.
     """

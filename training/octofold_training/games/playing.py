@@ -21,7 +21,7 @@ _BOARDS_AT_ONCE = 1024  # batch size whose activations fit into the CPU's caches
 
 
 class NetworkPlayer:
-    """A player that chooses moves with a network, as the network's exported graph does."""
+    """A player that chooses moves with a torch network, by the same rules as the network's exported graph."""
 
     def __init__(
         self,

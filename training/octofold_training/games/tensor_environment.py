@@ -106,7 +106,7 @@ class Environment:
             games: number of games.
             exponents: number of exponents that the network distinguishes.
             generator: random generator for new games and new tiles.
-            restart_share: share of the new games that begin with a board from `remember`, once it was called.
+            restart_share: share of new games that begin with a remembered board, after the first `remember`.
             table: a move table, which several environments may share; None: a new one.
         """
         device = generator.device

@@ -1,7 +1,7 @@
 """The base class of runs that learn from a teacher: the student, its optimizer and its learning rate.
 
-The learning rate rises, stays constant, and falls only in the last part of the run. Before that part, a run
-can be extended without loss, and the averaged weights are nearly as good as after a fall.
+The learning rate rises, stays constant, and falls only in the last part of the run. Before the
+fall, a run can be extended without loss, and the averaged weights are nearly as good as after a fall.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from octofold_training.networks.dense import initialize, parameters
 
 
 class _CornerConvolution(torch.autograd.Function):
-    """The function `relu(convolution + bias)` with its gradients. A window begins at its output's cell."""
+    """The function `relu(convolution + bias)` with gradients. A window's upper left is its output's cell."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class TrainingRun(ABC, Generic[Reports]):
     """A training run that ends after `options.positions` positions."""
 
     counts: ClassVar = "positions"
-    """The unit of `done` and `goal`."""
+    """The unit of `done` and `goal`, such as "games"."""
     options: Any
     """The options of the run, a dataclass."""
     network: nn.Module
