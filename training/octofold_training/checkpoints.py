@@ -37,7 +37,7 @@ class CheckpointError(TrainingError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network in evaluation mode, its architecture, its training as JSON, and its file's SHA-256."""
+    """A loaded checkpoint: a network in evaluation mode, its architecture, its training, its SHA-256."""
 
     network: nn.Module
     architecture: Architecture

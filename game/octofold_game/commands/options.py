@@ -261,7 +261,7 @@ def options_in(kind: type[Any]) -> Iterator[Option]:
 
 
 def kind_of(hint: Any, minimum: float = 0, maximum: float = math.inf) -> Kind:
-    """Return the `Kind` that parses a value of type `hint`, or an element of a list; numbers get the bounds."""
+    """Return the `Kind` that parses values of type `hint` or elements of a list; numbers get the bounds."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next(each for each in arguments if isinstance(each, Kind))

@@ -26,7 +26,7 @@ FileSource = Path | bytes | NDArray[np.generic]
 
 
 class Limits(NamedTuple):
-    """Limits of a search for each board."""
+    """The limits of one search, which may have many boards."""
 
     seconds: float = math.inf
     """Wall-clock time: N boards on C cores take at most `seconds * max(1, N / C)`, except that a search one

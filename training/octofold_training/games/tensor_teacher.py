@@ -1,7 +1,7 @@
 """Computes an n-tuple network's action values, one or two moves deep, for many boards on one device.
 
-The same functions are compiled for the CPU and, by numba's CUDA target, for an NVIDIA GPU. A thread computes
-the value of one move or, two moves deep, the contribution of one spawn after it.
+The same functions are compiled for the CPU and, by numba's CUDA target, for an NVIDIA GPU. One move deep, a
+thread computes the value of a move. Two moves deep, it computes what one spawn contributes to this value.
 `octofold_players.ntuple.search` is the same search for a player on a CPU.
 """
 

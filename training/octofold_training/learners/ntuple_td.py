@@ -167,8 +167,8 @@ class NTupleLearner:
         known, network = NTupleNetwork.load(path), self.network
         if known.tuples != network.tuples or known.stages not in ((), network.stages):
             raise TrainingError(
-                f"{path}: must have tuples {network.tuples} and stages {network.stages} or no stages, got "
-                f"tuples {known.tuples} and stages {known.stages}"
+                f"start: {path} has tuples {known.tuples} and stages {known.stages}, but the run begins with "
+                f"tuples {network.tuples} and stages {network.stages}"
             )
         values = known.values.reshape(len(known.stages) + 1, -1)
         entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
