@@ -96,7 +96,7 @@ def run_program(
     extras: Mapping[str, str],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Run a subcommand and return its exit code: 0, 1 for a failure, 130 after Ctrl-C, SIGTERM or SIGHUP.
+    """Run a subcommand. Return 0 for success, 1 for a failure, 130 after Ctrl-C, SIGTERM or SIGHUP.
 
     Args:
         program: the name of the program.
