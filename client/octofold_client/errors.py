@@ -105,8 +105,7 @@ class OtherEvaluation(EvaluationError):
       evaluations.
     - Games may belong to another player, because the player has no attribute `sha256` that identifies it.
 
-    Nothing is overwritten. Continue with the earlier conditions, use another folder, or give the player the
-    attribute `sha256`.
+    Nothing is overwritten. Continue with the earlier conditions, or use another folder.
     """
 
 

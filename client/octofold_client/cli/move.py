@@ -198,8 +198,9 @@ def parse_lines(
         text, where = line, f"line {number}"
         for _ in range(3 if len(_cells(line)) == 4 else 0):
             last, more = next(numbered, (0, ""))
-            if len(_cells(more)) != 4:
-                raise BoardTextError(f"{where}: each of the four lines of a board must have 4 cells")
+            if (cells := len(_cells(more))) != 4:
+                found = f"line {last} has {cells}" if last else "the input ends"
+                raise BoardTextError(f"{where}: a board needs four lines of 4 cells, but {found}")
             text, where = f"{text} {more}", f"lines {number} to {last}"
         boards.append(parse_board(text, tiles=tiles, largest_exponent=largest_exponent, where=where))
     return np.array(boards, np.uint8).reshape(-1, 16)

@@ -182,7 +182,7 @@ class ResultFolder:
             elif conditions.anonymous and (games or self.unfinished.exists()):
                 raise OtherEvaluation(
                     f"{self.path} contains games of a player named {conditions.player}, which may have been "
-                    f"another player: give the player an attribute sha256 that identifies it, or {_ADVICE}"
+                    f"another player: {_ADVICE}; to continue games, a player needs an attribute sha256"
                 )
             planned = conditions
             if (

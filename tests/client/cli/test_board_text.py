@@ -55,8 +55,8 @@ def test_four_rows_of_four_are_a_board(text: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["1 2 3 4", "5 6 7 8"], "lines 1 to 2: each of the four lines of a board must have 4 cells"),
-        (["1 2 3 4", "0 " * 16], "line 1: each of the four lines"),
+        (["1 2 3 4", "5 6 7 8"], "lines 1 to 2: a board needs four lines of 4 cells, but the input ends"),
+        (["1 2 3 4", "0 " * 16], "line 1: a board needs four lines of 4 cells, but line 2 has 16"),
         (["", "0 0 0 0", "0 0 0 0", "0 x 0 0", "0 0 0 0"], "lines 2 to 5, row 3, column 2: 'x' is not"),
         (
             ["a;b;c;d", "1;0;0;0", "2;3;0;0", "0;0;0;0", "0;0;0;0"],
