@@ -113,7 +113,7 @@ def check_agreement(
     *,
     by_vote: bool,
 ) -> tuple[float, dict[str, StageAgreement]]:
-    """Return the share of boards on which `graph` and `exact` play the same move, overall and by stage.
+    """Return the share of `boards` on which `graph` and `exact` play the same move, and that of each stage.
 
     A board may be in `boards` and in several stages; `graph` evaluates it once. `by_vote` is whether several
     views vote; if so, the error message recommends --rule mean.

@@ -50,7 +50,7 @@ def from_ntuple(path: Path, largest_bytes: int | None = None) -> Source:
     try:
         tables = compact(network, largest_bytes - _OTHER_BYTES)
     except ValueError as error:
-        raise ExportError(f"{path}: {error}") from error
+        raise ExportError(f"{path}: {error} (--max-megabytes {largest_bytes / 1e6:g})") from error
     digest = hashlib.sha256(network.values.data).hexdigest()
     del network  # frees the tables before compact tables are unpacked to the same size
     return _compact_source(tables, digest)

@@ -80,7 +80,7 @@ def _fitting(entries: NDArray[np.int64], size: int, largest_bytes: int) -> int:
         needed += np.cumsum(np.bincount(first, minlength=len(entries)))
     count = int(np.searchsorted(needed, largest_bytes, side="right")) // 8 * 8
     if not count:
-        raise ValueError(f"compact tables of this network need more than {largest_bytes:,} bytes")
+        raise ValueError("the limit for compact tables is too small for eight entries of this network")
     return count
 
 

@@ -108,7 +108,7 @@ def test_values_that_games_read_often_get_corrections() -> None:
 @pytest.mark.parametrize(
     ("network", "size", "message"),
     [
-        (NTupleNetwork(((0, 1, 2),), np.ones(4096, np.float32)), 2050, "need more than 2,050 bytes"),
+        (NTupleNetwork(((0, 1, 2),), np.ones(4096, np.float32)), 2050, "too small for eight entries"),
         (NTupleNetwork(((0, 1, 2),), np.zeros(4096, np.float32)), 1 << 20, "at least 8 entries other than 0"),
         (NTupleNetwork(((0, 1),), np.ones(256, np.float32)), 1 << 20, "tuples of 3 to 6 cells"),
     ],
