@@ -236,7 +236,8 @@ def _check_moves(boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> None:
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
             where = f"the board {board.tolist()} in a batch of {len(boards)}"
-            raise GraphError(f"the move of {where} must be one of {allowed}, got {move}")
+            reason = "" if legal.any() else ", because the game is over"
+            raise GraphError(f"the move of {where} must be one of {allowed}{reason}, got {move}")
 
 
 STAGED_SIZES = (16, 8, 4)

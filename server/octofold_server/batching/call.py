@@ -131,7 +131,7 @@ class Call:
         """End callers of a joined call; return them as a call of their own, which has ended.
 
         Args:
-            indices: indices of the callers, in order.
+            indices: indices of the callers, in order; their boards no longer count as waiting.
             error: the reason why these callers get no answer; None if they get one.
         """
         assert self.callers is not None

@@ -175,7 +175,7 @@ class _Listener:
         self._leave(list(calls.values()))
 
     def _leave(self, leaving: Sequence[NativeRpc]) -> None:
-        """Call `on_left` of calls whose client has left or whose deadline has passed, or else end them."""
+        """Run each `on_left` once for the calls of `leaving` that share it, and end the calls without one."""
         groups: dict[OnLeft, list[NativeRpc]] = {}
         for rpc in leaving:
             groups.setdefault(rpc.on_left, []).append(rpc)

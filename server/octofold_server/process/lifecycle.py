@@ -251,7 +251,7 @@ def ready_file(file: Path | None, is_ready: Callable[[], bool]) -> Iterator[None
                 else:
                     file.unlink(missing_ok=True)
             except OSError as error:
-                _log.error("cannot write the ready file %s: %s", file, error.strerror)
+                _log.error("cannot update the ready file %s: %s", file, error.strerror)
 
     touching = threading.Thread(target=keep, name="ready file", daemon=True)
     touching.start()

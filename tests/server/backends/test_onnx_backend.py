@@ -173,7 +173,7 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
     [
         ("another move", r"must be one of \[2\], got 3"),
         ("a move that there is not", "must be one of .*, got 7"),
-        ("no end", r"the board \[0, 0, .* must be one of \[-1\], got 0"),
+        ("no end", r"the board \[0, 0, .* must be one of \[-1\], because the game is over, got 0"),
         ("probabilities of 8", r"the probabilities of .* got \[0.0, 0.0, 8.0, 0.0\]"),
         ("no number", "the probabilities of .* got .*nan"),
         ("all is legal", r"are \[2\], but the graph gives the legal moves \[0, 1, 2, 3\]"),
