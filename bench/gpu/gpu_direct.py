@@ -37,7 +37,7 @@ group."""
 
 
 class WrongAnswers(Exception):
-    """An exception: too few moves agree with fp32 on the CPU."""
+    """Too few moves agree with fp32 on the CPU."""
 
 
 def agreement(

@@ -88,7 +88,9 @@ def _use_another_folder() -> bool:
     except OSError as error:
         _notice.is_given = True
         _log.warning(
-            "compiling takes a while each time (%s); set NUMBA_CACHE_DIR to a writable folder", error
+            "compiled code cannot be cached (%s), so compiling takes a while each time; set NUMBA_CACHE_DIR "
+            "to a writable folder",
+            error,
         )
         return False
     _settings["CACHE_DIR"] = str(folder)

@@ -175,7 +175,7 @@ class CompactTables:
             card = parse_card(card_text[:MAX_CARD_BYTES].tobytes().decode())
             places = card.compact_tables
             if places is None:
-                raise ValueError("it has no compact tables")
+                raise ValueError("the field compact_tables is missing")
             tuples, stages = _check_architecture(card.architecture["tuples"], card.architecture["stages"])
             if places.format != FORMAT:
                 raise ValueError(f"format must be {FORMAT}, got {places.format}")
@@ -190,12 +190,12 @@ class CompactTables:
         except TableFileError:
             raise
         except BAD_JSON as error:
-            raise TableFileError(f"{card_name}: not the card of an n-tuple model ({error})") from error
+            raise TableFileError(f"{card_name}: no valid compact tables ({error})") from error
         return tables
 
 
 def is_compact(folder: Path) -> bool:
-    """Return whether a published folder has compact tables: it has a card, but no `network.json`."""
+    """Return whether tables of a published folder must be compact: it has a card, but no `network.json`."""
     return (folder / CARD_FILE).exists() and not (folder / NETWORK_FILE).exists()
 
 

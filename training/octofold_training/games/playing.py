@@ -105,7 +105,7 @@ def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the moves `[N]` that win the vote of V views. `answers` `[N, V, 4]`: -inf for illegal moves."""
+    """Return the moves `[N]` that win a vote of V views. `answers` `[N, V, 4]` has -inf for illegal moves."""
     votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
     odds = np.exp(answers - answers.max(axis=2, keepdims=True))
     mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)

@@ -43,8 +43,8 @@ class DeviceDistilOptions(StudentOptions):
     )
     warm_up_moves: int = option(
         8_000,
-        "maximum number of moves that the teacher plays in each game before the run; the number is random, "
-        "so that all stages of a game occur",
+        "number of moves that the teacher plays in each of its games before the run; each game then "
+        "continues from a random earlier position, so that all stages of a game occur",
     )
 
 
