@@ -61,7 +61,7 @@ class Comparison:
     `interval`."""
     without_luck: tuple[float, Interval] | None = None
     """The difference of the luck-adjusted averages, second minus first, and its interval. None without luck
-    adjustment, for fewer than `MIN_GAMES_TO_ADJUST` games, more than two players, or without `interval`."""
+    adjustment or `interval`, for fewer than `MIN_GAMES_TO_ADJUST` games, and for more than two players."""
 
     @classmethod
     def of(

@@ -39,13 +39,13 @@ from octofold_client.evaluation.result_folder import ResultFolder
 COEFFICIENTS: NDArray[np.float64] = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 )
-"""`[K]`: coefficients by which luck, the control variate, is multiplied. The value function overrates a tile
-for a weaker player and underrates it for a stronger one. A game's coefficient is chosen from other games."""
+"""`[K]`: candidates for the coefficient by which luck, the control variate, is multiplied. None suits all
+players: the value function overrates new tiles for weaker players and underrates them for stronger ones. The
+results of other games determine the coefficient of a game."""
 BAD_LUCK, GOOD_LUCK = 1.5, 2.0
 """A game's luck is limited to -`BAD_LUCK` to `GOOD_LUCK` times the value of the first board."""
 MIN_GAMES_TO_ADJUST = 20
-"""Minimum number of games for an adjustment. The coefficient of each half of the games is chosen from the
-other half."""
+"""Minimum number of games for an adjustment. Each half of the games determines the other's coefficient."""
 FILE = "luck.npz"
 POINTS = "points"
 """The unit of scores. Only a judge with values in this unit can measure luck."""

@@ -42,7 +42,7 @@ from earlier games (`Record.stakes`)."""
 _FEWEST_KNOWN = 10
 """Number of games that the learning gambler observes before its first bet."""
 _FEWEST_WITH_LUCK = 30
-"""Number of games before luck adjustment begins. The first coefficients are chosen from these games."""
+"""Number of games before luck adjustment begins. These games determine the first coefficients."""
 GAMES_PER_SUM = 10
 """Number of games in each sum that `growth` returns."""
 _BISECTION_STEPS = 30
@@ -204,7 +204,7 @@ class BettingTest:
             cap: the largest score that counts, from `cap_of`; no bets are made on the first games, which
                 determine it. None if all scores count.
             lucks: the luck of each player's games, which is removed from the scores; None for plain scores.
-                The coefficients of each part (`_part_edges`) are chosen from the games before it.
+                The games before each part (`_part_edges`) determine its coefficients.
             margin: the margin of the question, as a share of the first player's average.
 
         Returns:

@@ -35,7 +35,7 @@ class LoadTestRun:
         """Measure the loads one after the other.
 
         Raises:
-            LoadTestError: all calls failed, or the load cannot be generated.
+            LoadTestError: no call of the last windows was answered, or the load cannot be generated.
         """
         for load in loads:
             self._measure(load, len(loads))
@@ -45,12 +45,12 @@ class LoadTestRun:
         """Search for the highest rate that meets the test's limit, from the rate of one caller on.
 
         Raises:
-            LoadTestError: all calls failed, or the load cannot be generated.
+            LoadTestError: no call of the last windows was answered, or the load cannot be generated.
         """
         assert self.test.limit is not None
         alone = self._measure(Closed(1))
         if not alone.calls:
-            failed = f"all calls failed; last error: {alone.last_error}"
+            failed = f"no call was answered in any window; last error: {alone.last_error}"
             reason = failed if alone.last_error else "no call ended within a window; lengthen --window"
             raise LoadTestError(f"{alone.name}: {reason}")
         self.test.limit.highest_rate = highest_rate(
@@ -96,10 +96,10 @@ class LoadTestRun:
                     if limit is None and waiting > 0 and not any(window.ended for window in last):
                         continue
                     is_full = len(last) == AGREEING_WINDOWS
-                    if is_full and not any(window.answered for window in last):
-                        errors = [window.last_error for window in last if window.last_error]
-                        if errors:
-                            raise LoadTestError(f"{load}: all calls failed; last error: {errors[-1]}")
+                    errors = [window.last_error for window in last if window.last_error]
+                    if is_full and errors and not any(window.answered for window in last):
+                        failed = f"{load}: no call was answered in the last {len(last)} windows"
+                        raise LoadTestError(f"{failed}; last error: {errors[-1]}")
                     is_too_slow = limit is not None and not any(map(limit.is_kept_by, last))
                     complete = (
                         windows_agree(windows)
