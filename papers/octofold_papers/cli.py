@@ -62,8 +62,8 @@ class TableFlags:
     moves: Folder = option(Path("runs/moves"), "folder made by `octofold-papers moves`")
     teacher: Folder | None = option(
         None,
-        "folder of an n-tuple network that plays the games to learn from during training, two moves deep, in "
-        "place of --moves; suits a GPU",
+        "folder of an n-tuple network that replaces --moves: it plays games during training, with a search "
+        "two moves deep, and the networks learn from its moves; suits a GPU",
     )
     state: Folder = option(Path("runs/table"), "folder of the runs, the games and the tables", flag="--out")
     games: Count = option(1000, "games that each network plays on one view, and again on eight")

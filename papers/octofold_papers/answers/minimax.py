@@ -55,12 +55,10 @@ class MinimaxPlayer(ValuePlayer):
     depth: int = 3
     """Moves to look ahead, 1 to 24."""
     milliseconds: int = 0
-    """Time limit per board. The search starts at `depth` and repeats one move deeper until time runs out.
-
-    It stops earlier if more depth cannot change the move. The limit counts the CPU time of the board's own
-    thread. So other boards and programs slow a game down but do not make its moves worse. With a limit, moves
-    depend on the machine's speed. 0 means no limit and one search, `depth` moves deep.
-    """
+    """CPU time per board after which no deeper search begins. A search that has begun is finished. The first
+    search is `depth` moves deep, and each further one is a move deeper. The choice of a move ends early if
+    more depth cannot change it. Only the board's own thread is timed. So the choice depends on the machine's
+    speed, but other boards and programs do not make it worse. 0 means only the first search."""
     win: int = 2048
     """The tile that wins. A board that already has it, or a larger one, cannot win. 0 disables winning."""
 

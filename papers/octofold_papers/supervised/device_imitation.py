@@ -49,8 +49,8 @@ class DeviceImitationOptions:
     )
     warm_up_moves: int = option(
         8_000,
-        "maximum number of moves that the teacher makes in each game before the run, at search depth 1; the "
-        "number is random",
+        "number of moves that the teacher makes in each game before the run, at search depth 1; each game "
+        "then continues from a random earlier position",
     )
     seed: int = option(1, "seed of the weights and of the games", fixed=True)
 
