@@ -39,11 +39,11 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "largest tile that can be made by the table for five large tiles; 512 takes four times the time and "
+        "largest tile to make beside five large tiles with this table; 512 takes four times the time and "
         "memory of 256 and does not play better",
         metavar="TILE",
     )
-    six: Tile = option(1024, "largest tile that can be made by the table for six large tiles", metavar="TILE")
+    six: Tile = option(1024, "largest tile to make beside six large tiles with this table", metavar="TILE")
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 

@@ -85,7 +85,7 @@ class Config:
     players: PlayerKinds | None = option(
         None,
         "kinds of players that may run and are loaded at the start, such as expectimax,perimeter; without "
-        "this flag, the kinds of octofold may run, and are loaded when a call first asks for them",
+        "this flag, octofold's own kinds may run, and each is loaded when a call first asks for it",
     )
     watch: Seconds = option(
         0.0,
@@ -170,7 +170,7 @@ class Config:
     max_connection_age: Seconds = option(
         0.0,
         "close a gRPC connection after this many seconds, plus or minus 10% at random, so that clients "
-        "reconnect and find new servers; 0 disables",
+        "reconnect and find new servers; 0 sets no maximum age",
         heading="Several servers",
     )
     tls_certificate: File | None = option(

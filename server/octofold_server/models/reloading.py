@@ -22,7 +22,7 @@ class Reloading:
     Args:
         models: the models to reload.
         folder: the folder of the model repository.
-        watch_seconds: seconds between two checks of the folder; 0 disables.
+        watch_seconds: seconds between two checks of the folder; 0 checks it only on request.
     """
 
     def __init__(self, models: Models, folder: Path, watch_seconds: float) -> None:

@@ -66,7 +66,9 @@ class NTupleOptions:
         0.0, "number of moves that the first tuples learn from before the other tuples join"
     )
     stages: tuple[int, ...] = option(
-        (), "exponents of large tiles, descending; boards that contain them have their own tables"
+        (),
+        "exponents of large tiles, descending; boards with the first tile have their own tables, boards with "
+        "the first two tiles have others, and so on",
     )
     stage_moves: float = option(0.0, "number of moves before late stages get their own tables")
     moves: float = option(1e9, "moves that the whole run learns from, including resumed parts", minimum=1)

@@ -16,7 +16,7 @@ class OneHot:
         self._planes = torch.eye(exponents, dtype=dtype, device=device)
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Encode exponents `[N, 16]` as planes `[N, exponents, 4, 4]`, which memory holds cell by cell."""
+        """Encode exponents `[N, 16]` as planes `[N, exponents, 4, 4]` in the format `torch.channels_last`."""
         one_hot = self._planes[boards.long()]
         return one_hot.view(-1, 4, 4, self._planes.shape[0]).permute(0, 3, 1, 2)
 
