@@ -132,6 +132,11 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Flags, Hints]:
         )
     if flags.player is not None:
         _refuse_flags(parser, flags, _NETWORK_FLAGS, "applies only to networks, not to --player")
+    if flags.checkpoint is not None and flags.checkpoint.is_file():
+        parser.fail(
+            f"--checkpoint must be a folder of octofold-train, got the file {flags.checkpoint}; "
+            "for a file of torch.save, use --weights with --module"
+        )
     if flags.symmetries == AUTO and (flags.checkpoint is not None or flags.ntuple is not None):
         parser.fail("--symmetries auto does not apply to --checkpoint and --ntuple; their default is 8")
     fields = {path: getattr(flags, name) for name, path in DESCRIPTION.items()}

@@ -26,6 +26,7 @@ EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
         ),
         (["--checkpoint", "a"], "--name is required"),
         (["--checkpoint", "a", "--name", "../small"], "got '../small'"),
+        (["--checkpoint", __file__, "--name", "b"], "test_flags.py; for a file of torch.save, use --weights"),
         (["--onnx", "a", "--name", "b", "--type", "int9"], "--type is 'int9', which is none of"),
         (
             ["--checkpoint", "a", "--name", "b", "--precisions", "int8"],
