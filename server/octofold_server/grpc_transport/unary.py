@@ -42,8 +42,8 @@ Arrived = tuple[Rpc, bytes]
 """A call and its only message."""
 
 _Form = tuple[bytes, bytes, int]
-"""The form of a message, apart from its board: the bytes before the board, the bytes after it, and the number
-of bytes from the board on."""
+"""The form of a message, apart from its board: the bytes before the field of the board, the bytes after the
+board, and the number of bytes from the board on."""
 
 _MOST_FORMS = 64  # clients of a model send messages of few forms
 
@@ -143,7 +143,7 @@ class UnaryCalls(Generic[AnyMessage]):
         start = len(form[0]) + len(self._before_board)
         if (read := self._read.get(form) or self._read_form(start, together[0][1])) is None:
             return None
-        if len(self._read) > _MOST_FORMS:
+        if len(self._read) >= _MOST_FORMS:
             self._read.clear()
         self._read[form] = read
         request, message = read
