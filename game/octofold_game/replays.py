@@ -289,11 +289,12 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
     if not head:
         return None
     follows = "the first game" if last_game is None else f"the game after game {last_game}"
+    zeros = f"zeros replace {follows} or its end, as after a power cut"
     if len(head) < HEAD.size + CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within {follows}", offset)
     if not _intact(head):
         if _only_zeros_from(file, offset, offset + len(head)):
-            raise _TornReplayError(f"{path}: byte {offset}: only zeros follow, as after a power cut", offset)
+            raise _TornReplayError(f"{path}: byte {offset}: {zeros}", offset)
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
     length, game, seed, score, largest, start, final = HEAD.unpack(head[: HEAD.size])
     if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
@@ -305,9 +306,7 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)
     if not _intact(moves):
         if _only_zeros_from(file, offset, file.tell()):
-            raise _TornReplayError(
-                f"{path}: byte {offset}: only zeros follow, as after a power cut", offset, game
-            )
+            raise _TornReplayError(f"{path}: byte {offset}: {zeros}", offset, game)
         raise ReplayError(f"{path}: byte {offset}: the moves of game {game} are damaged", game, offset)
     return Episode(
         game=game,

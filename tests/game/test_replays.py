@@ -96,7 +96,7 @@ def test_zeros_that_a_power_cut_left_are_reported_and_cut_off(path: Path, ends: 
     for start in (ends[3], ends[3] + 1, ends[3] + 40, ends[3] + 56, ends[3] + 60, ends[4] - 2):
         content = whole[:start] + bytes(ends[4] - start) + bytes(more)
         path.write_bytes(content)
-        with pytest.raises(ReplayError, match=f"byte {ends[3]}: only zeros follow, as after a power cut"):
+        with pytest.raises(ReplayError, match=f"byte {ends[3]}: zeros replace the game after game"):
             list(read_replays(path))
         with ReplayWriter(path) as writer:
             assert writer.recovered == len(content) - ends[3]

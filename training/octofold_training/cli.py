@@ -39,11 +39,13 @@ class EndgameFlags:
 
     five: Tile = option(
         256,
-        "largest tile to make beside five large tiles with this table; 512 takes four times the time and "
-        "memory of 256 and does not play better",
+        "make the table for five large tiles in the corner, up to this tile beside them; a table for 512 "
+        "takes four times the time and memory of one for 256, and players do not play better with it",
         metavar="TILE",
     )
-    six: Tile = option(1024, "largest tile to make beside six large tiles with this table", metavar="TILE")
+    six: Tile = option(
+        1024, "make the table for six large tiles in the corner, up to this tile beside them", metavar="TILE"
+    )
     state: Folder = option(Path("runs/endgame"), "folder of the tables", flag="--out")
 
 

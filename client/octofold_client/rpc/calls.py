@@ -45,8 +45,8 @@ _NO_PROBABILITIES, _NO_VOTES = np.zeros(0, np.float32), np.zeros(0, np.uint8)
 _TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<most>\d+)\)")
 """gRPC's message about a request that is too large for the server."""
 _LONGEST_TIMEOUT_SECONDS = 1e9
-"""Longest timeout. gRPC adds the timeout to the current time and counts nanoseconds in 63 bits; a longer
-timeout would overflow."""
+"""Longest timeout passed to gRPC, which adds it to the current time and counts nanoseconds in 63 bits. The
+sum overflows above about 7e9 seconds."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from octofold_export.description.network import NetworkError, NoBatchError
 from octofold_export.errors import ExportError
 from octofold_export.graph.builder import OPSET
 from octofold_export.printing import quiet
-from octofold_export.sources.file_kinds import advice
+from octofold_export.sources.file_kinds import advice, kind_of
 from octofold_export.sources.onnx_body import loop_over_boards, make_body
 from octofold_export.sources.torch_files import is_lazy, read_file
 
@@ -214,7 +214,8 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
             warnings.simplefilter("ignore")  # torch warns that TorchScript is deprecated
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
-        reason = advice(content) or f", or a damaged one ({first_line(error).partition('. ')[0]})"
+        known = "" if kind_of(content) == "TorchScript" else advice(content)
+        reason = known or f" that torch can load ({first_line(error).partition('. ')[0]})"
         raise ExportError(f"{file}: not a TorchScript file{reason}") from error
     return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()
 

@@ -71,6 +71,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w") as archive:
         archive.writestr("data.pkl", b"")
         archive.filelist[0].file_size = 3 << 30
+    with zipfile.ZipFile(tmp_path / "script.pt", "w") as archive:
+        archive.writestr("script/constants.pkl", b"")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
@@ -175,6 +177,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_acc
         (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
         (["--module", "HERE:three_numbers"], "must have the shape [N, 4] for policy_logits, got [N, 3]"),
         (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
+        (["--torchscript", "script.pt"], "script.pt: not a TorchScript file that torch can load ("),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
