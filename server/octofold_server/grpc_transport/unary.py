@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -106,7 +107,7 @@ class UnaryCalls(Generic[AnyMessage]):
         self._admission = admission
         self._codec = codec
         self._before_board = bytes([board_field << 3 | _LENGTH_DELIMITED, CELLS]) if board_field else b""
-        self._read: dict[_Form, tuple[Request, AnyMessage]] = {}  # a decoded message of each recent form
+        self._read = lru_cache(_MOST_FORMS)(self._read_form)
         self._when_answered = self._answer  # made once: calls that share it are answered together
 
     def take(self, arrived: Sequence[Arrived]) -> None:
@@ -140,13 +141,10 @@ class UnaryCalls(Generic[AnyMessage]):
 
     def _join(self, form: _Form, together: Sequence[Arrived]) -> AcceptedCall | None:
         """Join calls with messages of one form; return None if they must be accepted one by one."""
-        start = len(form[0]) + len(self._before_board)
-        if (read := self._read.get(form) or self._read_form(start, together[0][1])) is None:
+        if (read := self._read(form)) is None:
             return None
-        if len(self._read) >= _MOST_FORMS:
-            self._read.clear()
-        self._read[form] = read
         request, message = read
+        start = len(form[0]) + len(self._before_board)
         cells = b"".join([message[start : start + CELLS] for _, message in together])
         rpcs = [rpc for rpc, _ in together]
         call = self._admission.accept_joined(
@@ -161,19 +159,19 @@ class UnaryCalls(Generic[AnyMessage]):
                 rpc.on_left = call.cancel
         return call
 
-    def _read_form(self, start: int, received: bytes) -> tuple[Request, AnyMessage] | None:
-        """Read a message with a board at `start`; return None if the board is elsewhere or invalid."""
-        codec, stop = self._codec, start + CELLS
-        cells = received[start:stop]
-        # If a change of these bytes is a change of the board, all messages of the form have it there.
-        other = received[:start] + bytes(cell == 0 for cell in cells) + received[stop:]
+    def _read_form(self, form: _Form) -> tuple[Request, AnyMessage] | None:
+        """Read a message of a form; return None if it is invalid, or if its board is not where it seems."""
+        codec, (head, tail, size) = self._codec, form
+        if size != CELLS + len(tail):
+            return None
+        probes = bytes(CELLS), bytes([1] * CELLS)
         try:
-            message = codec.kind.FromString(received)
-            request, changed = codec.request(message), codec.request(codec.kind.FromString(other))
+            messages = [codec.kind.FromString(head + self._before_board + board + tail) for board in probes]
+            requests = [codec.request(message) for message in messages]
         except (DecodeError, InvalidRequest):
             return None
-        is_board = len(cells) == CELLS and (_packed(request), _packed(changed)) == (cells, other[start:stop])
-        return (request, message) if is_board else None
+        # If a change of these bytes is a change of the board, all messages of the form have it there.
+        return (requests[0], messages[0]) if tuple(map(_packed, requests)) == probes else None
 
     def _accept(self, rpc: Rpc, received: bytes) -> AcceptedCall | None:
         """Accept a call, or end it with the reason why it is refused."""
