@@ -15,12 +15,13 @@ import torch
 from octofold_training.networks.architectures import NetworkArchitecture
 from octofold_training.networks.interfaces import Interface
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pad
+from torch.nn.functional import conv2d, dropout, pad
 
 QNetworkForm = Literal["simple", "dropout", "conv"]
 
 _DROPPED = 0.5
 _CONVOLUTION_CHANNELS = 8
+_CONVOLUTION_SIZES = range(1, 5)
 
 
 class QNetwork(nn.Module):
@@ -31,6 +32,7 @@ class QNetwork(nn.Module):
     cells and eight channels each, then a dense layer of 128 units.
     """
 
+    _places: Tensor
     interface = Interface(
         reads="log2", layout="flat", answers="action_values", actions=("up", "down", "left", "right")
     )
@@ -39,24 +41,50 @@ class QNetwork(nn.Module):
         super().__init__()
         self._dropped = _DROPPED if form == "dropout" else 0.0
         widths = {"simple": [16, 128, 64], "dropout": [16, 64, 128, 64], "conv": [512, 128]}[form]
-        sizes = range(1, 5) if form == "conv" else ()
+        sizes = _CONVOLUTION_SIZES if form == "conv" else ()
         self.convolutions = nn.ModuleList(nn.Conv2d(1, _CONVOLUTION_CHANNELS, size) for size in sizes)
         self.hidden = nn.ModuleList(nn.Linear(inputs, size) for inputs, size in pairwise(widths))
         self.out = nn.Linear(widths[-1], 4)
+        if form == "conv":
+            self.register_buffer("_places", _weight_places(), persistent=False)
 
     def forward(self, logarithms: Tensor) -> Tensor:
         """Return action values `[N, 4]` for exponents `[N, 16]` as floats."""
         x = logarithms
         if len(self.convolutions):
-            plane = x.view(-1, 1, 4, 4)
-            features = [layer(pad_same(plane, size)) for size, layer in enumerate(self.convolutions, 1)]
-            x = torch.relu(torch.cat(features, dim=1)).flatten(1)
+            x = torch.relu(self._convolved(x))
         for number, layer in enumerate(self.hidden):
             x = torch.relu(layer(x))
             if self._dropped and number < 2:
                 x = dropout(x, self._dropped, self.training)
         values: Tensor = self.out(x)
         return values
+
+    def _convolved(self, logarithms: Tensor) -> Tensor:
+        """Return the outputs `[N, 512]` of all convolutions.
+
+        One product with a matrix of all weights takes less than half of the time of four `Conv2d`.
+        """
+        weights, biases = zip(*(layer.parameters() for layer in self.convolutions), strict=True)
+        numbered = pad(torch.cat([weight.flatten() for weight in weights]), (1, 0))
+        return torch.addmm(torch.cat(biases).repeat_interleave(16), logarithms, numbered[self._places])
+
+
+def _weight_places() -> Tensor:
+    """Return the number `[16, 512]` of the weight between each cell and each output of the convolutions.
+
+    The weights of all convolutions are numbered from 1; 0 means no connection. If the numbers are used as
+    weights, a board with a single 1 has the numbers of its cell as outputs.
+    """
+    boards = torch.eye(16, dtype=torch.float64).view(16, 1, 4, 4)
+    outputs: list[Tensor] = []
+    first = 1
+    for size in _CONVOLUTION_SIZES:
+        end = first + _CONVOLUTION_CHANNELS * size * size
+        numbers = torch.arange(first, end, dtype=torch.float64).view(-1, 1, size, size)
+        outputs.append(conv2d(pad_same(boards, size), numbers))
+        first = end
+    return torch.cat(outputs, dim=1).flatten(1).long()
 
 
 def pad_same(plane: Tensor, size: int) -> Tensor:
