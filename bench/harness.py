@@ -1,4 +1,4 @@
-"""Shared parts of the benchmarks: interleaved rounds, a table for people and a final JSON line for programs.
+"""Shared parts of the benchmarks: options, interleaved rounds, speeds, a table and a final JSON line.
 
 The machine may be shared. So the alternatives of a run are measured in turns and compared by the median of
 their rounds. A slow minute then affects all alternatives equally.
@@ -6,18 +6,46 @@ their rounds. A slow minute then affects all alternatives equally.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.contract.model import CARD_FILE
+from octofold_server.backends.backend import Backend
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 T = TypeVar("T")
+
+
+def new_parser(description: str | None, **defaults: float | str) -> argparse.ArgumentParser:
+    """Return a parser that shows a script's docstring, with those of the shared options that have a default.
+
+    The option `model` adds `models`, the repository.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    if "model" in defaults:
+        models = Path("models")
+        parser.add_argument("--models", type=Path, default=models, help="repository (default: %(default)s)")
+    for name, default in defaults.items():
+        meaning = f"{_SHARED_OPTIONS[name]} (default: %(default)s)"
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=meaning)
+    return parser
+
+
+_SHARED_OPTIONS = {
+    "model": "model to measure",
+    "seconds": "seconds per measurement and round",
+    "rounds": "number of rounds",
+}
 
 
 def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
@@ -32,6 +60,36 @@ def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str
 def medians(results: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return the median over the rounds of each measure."""
     return {name: statistics.median(values) for name, values in results.items()}
+
+
+def milliseconds(asks: Sequence[Callable[[], object]]) -> list[float]:
+    """Make the calls one after another, and return the time that each takes."""
+    taken = []
+    for ask in asks:
+        begin = time.perf_counter()
+        ask()
+        taken.append(1e3 * (time.perf_counter() - begin))
+    return taken
+
+
+def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
+    """Return the boards per second of all lanes together while each lane runs `boards` [N, 16] repeatedly.
+
+    Raises:
+        BackendError: a lane failed.
+    """
+    begin = time.perf_counter()
+
+    def run(lane: Backend) -> int:
+        batches = 0
+        while time.perf_counter() < begin + seconds:
+            lane.run(boards)
+            batches += 1
+        return batches
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        batches = sum(pool.map(run, lanes))
+    return batches * len(boards) / (time.perf_counter() - begin)
 
 
 def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], **figures: object) -> None:

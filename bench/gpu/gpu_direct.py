@@ -5,14 +5,13 @@ Every function runs in its own process, so its arguments must be picklable.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lane_speed import boards_per_second
+from harness import boards_per_second, milliseconds
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_game.contract.model import GraphFile, Precision
@@ -66,12 +65,8 @@ def speed(
     boards = np.resize(played_boards(15), (max(batches), 16))
     lanes = warm_lanes(version, precision, device, max(batches))
     found = {f"batch {size}: boards/s": boards_per_second(lanes, boards[:size], seconds) for size in batches}
-    times = []
-    for board in boards[:LONE_BOARDS, None]:
-        begin = time.perf_counter()
-        lanes[0].run(board)
-        times.append((time.perf_counter() - begin) * 1e3)
-    p50, p99 = np.percentile(times, [50, 99])
+    lone = [partial(lanes[0].run, board) for board in boards[:LONE_BOARDS, None]]
+    p50, p99 = np.percentile(milliseconds(lone), [50, 99])
     return {**found, "lone board: p50 ms": float(p50), "lone board: p99 ms": float(p99)}
 
 

@@ -44,7 +44,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
         parts = dict(_parts(options, device, Path(work)))
-        found, errors = run_all(parts, options.minutes * 60, options.longest)
+        found, errors = run_all(parts, options.minutes * 60)
     report(
         f"{', '.join(options.model)} on {device_name}",
         ["part", "what", "figures"],
@@ -65,15 +65,12 @@ def gpu_name() -> str:
     return name.value.decode() or "GPU"
 
 
-def run_all(
-    parts: Mapping[str, Run], seconds: float, longest: float
-) -> tuple[dict[str, Figures], dict[str, str]]:
+def run_all(parts: Mapping[str, Run], seconds: float) -> tuple[dict[str, Figures], dict[str, str]]:
     """Return the figures of successful parts, and the error of each other part in one line.
 
     Args:
         parts: the parts in their order, keyed by name.
         seconds: time after which no part begins; 0 for no limit.
-        longest: time limit of a part in seconds.
     """
     found: dict[str, Figures] = {}
     errors: dict[str, str] = {}
@@ -85,7 +82,7 @@ def run_all(
                 errors[name] = f"not started: {stop}"
                 continue
             print(f"[{number}/{len(parts)}] {name}", file=sys.stderr, flush=True)
-            found[name] = isolated(run, min(longest, end - time.monotonic() + 60))
+            found[name] = isolated(run, min(LONGEST_PART_SECONDS, end - time.monotonic() + 60))
         except KeyboardInterrupt:
             errors[name] = stop = "interrupted"
             end = 0.0
@@ -223,12 +220,6 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--minutes", type=float, default=0.0, help="start no part after this many minutes (default: no limit)"
-    )
-    parser.add_argument(
-        "--longest",
-        type=float,
-        default=LONGEST_PART_SECONDS,
-        help="time limit of a part in seconds (default: %(default)s)",
     )
     parser.add_argument(
         "--boards", type=int, default=10_000, help="number of boards to check (default: %(default)s)"

@@ -12,7 +12,6 @@ square product is the cost of the shapes.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -36,8 +35,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
-from harness import newest_version, report
-from lane_speed import boards_per_second
+from harness import boards_per_second, new_parser, newest_version, report
 
 BATCHES = (1, 8, 32)
 SQUARE = (1024, 1024, 1024)
@@ -48,7 +46,7 @@ Shape = tuple[int, int, int]
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = new_parser(__doc__, model="cnn5", seconds=0.5, rounds=5)
     parser.add_argument(
         "graphs",
         type=Path,
@@ -56,14 +54,6 @@ def main() -> None:
         metavar="FILE.onnx",
         help="graph to measure (default: the complete graphs of the model's newest version)",
     )
-    parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
-    )
-    parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
-    parser.add_argument(
-        "--seconds", type=float, default=0.5, help="seconds per measurement and round (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     files = options.graphs or sorted(newest_version(options.models, options.model).glob("model*.onnx"))

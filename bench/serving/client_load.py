@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -52,54 +52,64 @@ def threads(client: Client, callers: int, boards: Boards, seconds: float, latenc
             client.next_move(boards[(caller + callers * len(own)) % len(boards)])
             own.append(time.perf_counter() - start)
 
-    every = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
-    for thread in every:
-        thread.start()
-    for thread in every:
-        thread.join()
+    with ThreadPoolExecutor(callers) as pool:
+        list(pool.map(ask, range(callers)))
+    return _pace(times, begin, latencies)
+
+
+async def calls_per_second(
+    callers: int, call: Callable[[int, int], Awaitable[object]], seconds: float, latencies: Histogram
+) -> float:
+    """Return the calls per second of callers that each call again once they have an answer.
+
+    Args:
+        callers: number of concurrent callers.
+        call: makes a call, given the number of the caller and a number that is the call's own.
+        seconds: how long to run.
+        latencies: collects the latency of every call, in microseconds.
+    """
+    times: list[list[float]] = [[] for _ in range(callers)]
+    begin = time.perf_counter()
+
+    async def ask(caller: int) -> None:
+        own = times[caller]
+        while (start := time.perf_counter()) < begin + seconds:
+            await call(caller, caller + callers * len(own))
+            own.append(time.perf_counter() - start)
+
+    await asyncio.gather(*map(ask, range(callers)))
     return _pace(times, begin, latencies)
 
 
 async def tasks(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
     """Return the boards per second of tasks that each send the next board once they have an answer."""
-    times: list[list[float]] = [[] for _ in range(callers)]
     async with AsyncClient(target) as client:
         await client.wait_until_ready()
-        begin = time.perf_counter()
 
-        async def ask(caller: int) -> None:
-            own = times[caller]
-            while (start := time.perf_counter()) < begin + seconds:
-                await client.next_move(boards[(caller + callers * len(own)) % len(boards)])
-                own.append(time.perf_counter() - start)
+        def call(_: int, number: int) -> Awaitable[object]:
+            return client.next_move(boards[number % len(boards)])
 
-        await asyncio.gather(*map(ask, range(callers)))
-        return _pace(times, begin, latencies)
+        return await calls_per_second(callers, call, seconds, latencies)
 
 
 async def streams(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
     """Return the boards per second of streams over one connection, with one board per message."""
-    times: list[list[float]] = [[] for _ in range(callers)]
     async with grpc.aio.insecure_channel(target) as channel:
         await channel.channel_ready()
         method = OctofoldServiceStub(channel).StreamNextMoves
-        begin = time.perf_counter()
+        every = [method() for _ in range(callers)]
 
-        async def ask(caller: int) -> None:
-            own = times[caller]
-            stream = method()
-            while (start := time.perf_counter()) < begin + seconds:
-                board = boards[(caller + callers * len(own)) % len(boards)]
-                question = pb.NextMovesRequest(boards=board.tobytes())
-                await stream.write(pb.StreamNextMovesRequest(request=question))
-                answer = await stream.read()
-                if len(answer.response.moves) != 1:
-                    raise RuntimeError(f"no answer: {answer}")
-                own.append(time.perf_counter() - start)
+        async def call(caller: int, number: int) -> None:
+            question = pb.NextMovesRequest(boards=boards[number % len(boards)].tobytes())
+            await every[caller].write(pb.StreamNextMovesRequest(request=question))
+            answer = await every[caller].read()
+            if len(answer.response.moves) != 1:
+                raise RuntimeError(f"no answer: {answer}")
+
+        pace = await calls_per_second(callers, call, seconds, latencies)
+        for stream in every:
             await stream.done_writing()
-
-        await asyncio.gather(*map(ask, range(callers)))
-        return _pace(times, begin, latencies)
+        return pace
 
 
 def beside_bulk(
@@ -135,7 +145,7 @@ def _pace(times: list[list[float]], begin: float, latencies: Histogram) -> float
     for own in times:
         for taken in own:
             latencies.record(round(1e6 * taken))
-    return latencies.count / wall
+    return sum(map(len, times)) / wall
 
 
 def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace:

@@ -7,9 +7,9 @@ core calls.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -80,9 +80,6 @@ def _direct(
             done[caller] += batch
 
     start = time.perf_counter()
-    threads = [threading.Thread(target=run, args=(caller,)) for caller in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(callers) as pool:
+        list(pool.map(run, range(callers)))
     return sum(done) / (time.perf_counter() - start)

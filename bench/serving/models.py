@@ -9,9 +9,8 @@ server after the calls.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -28,7 +27,7 @@ from searches import Boards, served_packed
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
-from harness import newest_version, report
+from harness import milliseconds, new_parser, newest_version, report
 
 PLAYER, GAMES, MOVES = "swift", 16, 1_500
 NONE = 999_999_999
@@ -50,12 +49,9 @@ def played(client: Client) -> Boards:
 
 def lone_ms(stub: OctofoldServiceStub, model: str, boards: Boards) -> tuple[float, float]:
     """Return the median and the 99th percentile of the milliseconds that a call for one board takes."""
-    taken = []
-    for number in range(LONE):
-        request = pb.NextMovesRequest(model=model, boards=boards[number % len(boards)].tobytes())
-        begin = time.perf_counter()
-        stub.NextMoves(request)
-        taken.append(1e3 * (time.perf_counter() - begin))
+    chosen = np.resize(boards, (LONE, 16))
+    requests = [pb.NextMovesRequest(model=model, boards=board.tobytes()) for board in chosen]
+    taken = milliseconds([partial(stub.NextMoves, request) for request in requests])
     median, p99 = np.percentile(taken, [50, 99])
     return float(median), float(p99)
 
@@ -82,7 +78,7 @@ def measured(models: Path, model: str, boards: Boards, seconds: float) -> dict[s
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--models", type=Path, default=Path("models"), help="repository (default: models)")
     parser.add_argument(
         "--seconds", type=float, default=9, help="length of the packed calls in seconds (default: 9)"

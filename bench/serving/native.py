@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -41,8 +40,8 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from direct import best_direct, direct_measures, direct_one_caller
-from harness import interleave, medians, newest_version, report
-from peers import LARGEST_EXPONENT, START_SECONDS, mosec_server
+from harness import interleave, medians, new_parser, newest_version, report
+from peers import LARGEST_EXPONENT, mosec_server
 
 CASES = {
     "64 connections": (64, 1, 1),
@@ -83,11 +82,7 @@ class Measured(NamedTuple):
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
-    )
-    parser.add_argument("--model", default="swift", help="model to serve (default: %(default)s)")
+    parser = new_parser(__doc__, model="swift", seconds=3, rounds=5)
     parser.add_argument(
         "--tree", type=Path, action="append", help="checkout whose server to measure; repeatable (default: .)"
     )
@@ -99,8 +94,6 @@ def main() -> None:
     parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
-    parser.add_argument("--seconds", type=int, default=3, help="seconds per run (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     parser.add_argument(
         "--only", default="", help="measure only loads whose name contains this (default: all)"
     )
@@ -123,10 +116,8 @@ def main() -> None:
             for transport in transports
         }
         if options.mosec:
-            port, pid = running.enter_context(mosec_server(options.mosec, version / GRAPH_FILES["int8"]))
-            url = f"http://127.0.0.1:{port}/inference"
+            url, pid = running.enter_context(mosec_server(options.mosec, version / GRAPH_FILES["int8"]))
             servers["mosec"] = Server(pid, url, is_grpc=False, answered=lambda: 0)
-            _wait_until_answered(url)
         measures = {
             (case, name): partial(_measure, server, CASES[case], options.seconds, folder)
             for case in CASES
@@ -211,18 +202,6 @@ def _calls_per_second(output: str) -> float:
     if not rate or not failed or any(map(int, failed.groups())):
         raise SystemExit(f"calls failed:\n{output}")
     return float(rate[1])
-
-
-def _wait_until_answered(url: str) -> None:
-    give_up = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            urllib.request.urlopen(urllib.request.Request(url, data=bytes(16)), timeout=START_SECONDS).close()
-            return
-        except OSError:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.2)
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -9,7 +9,6 @@ called over gRPC, and mosec over HTTP, its only protocol. This process generates
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -17,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
@@ -34,7 +34,8 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
-from harness import interleave, medians, newest_version, report
+from client_load import calls_per_second
+from harness import interleave, medians, new_parser, newest_version, report
 
 LOADS = {"1 x 1": (1, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
 """The loads, keyed by name: number of callers, and number of boards in each call."""
@@ -52,18 +53,10 @@ Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
-    )
-    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser = new_parser(__doc__, model="cnn5", seconds=2.0, rounds=5)
     parser.add_argument(
         "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=2.0, help="seconds per measurement and round (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     file = (newest_version(options.models, options.model) / GRAPH_FILES["int8"]).resolve()
@@ -73,26 +66,23 @@ def main() -> None:
         target = running.enter_context(LocalServer(options.models, arguments)).target
         servers = {"octofold": _octofold(target)}
         if options.mosec:
-            port, _ = running.enter_context(mosec_server(options.mosec, file))
-            servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
+            url, _ = running.enter_context(mosec_server(options.mosec, file))
+            servers["mosec"] = _mosec_infer(url)
         closing = AsyncExitStack()
         running.callback(lambda: loop.run_until_complete(closing.aclose()))
-        asks = {
-            name: loop.run_until_complete(_connected(connect, closing)) for name, connect in servers.items()
-        }
+        asks = {name: loop.run_until_complete(connect(closing)) for name, connect in servers.items()}
         latencies = {(name, kind): Histogram() for name in asks for kind in LOADS}
         boards = played_boards(LARGEST_EXPONENT)
 
         def measure(name: str, kind: str) -> float:
             callers, count = LOADS[kind]
-            starts = iter(range(0, 1 << 60, count))
 
-            async def call() -> int:
-                start = next(starts) % (len(boards) - count + 1)
-                await asks[name](boards[start : start + count].tobytes())
-                return count
+            def call(_: int, number: int) -> Awaitable[object]:
+                start = number * count % (len(boards) - count + 1)
+                return asks[name](boards[start : start + count].tobytes())
 
-            return loop.run_until_complete(_load(callers, call, options.seconds, latencies[name, kind]))
+            load = calls_per_second(callers, call, options.seconds, latencies[name, kind])
+            return loop.run_until_complete(load) * count
 
         measures = {f"{kind}, {name}": partial(measure, name, kind) for kind in LOADS for name in asks}
         found = medians(interleave(measures, options.rounds))
@@ -118,47 +108,8 @@ def _report(
     report(f"servers of {model}", columns, rows, boards_per_second=found, p99_ms=p99)
 
 
-async def _load(
-    callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Histogram
-) -> float:
-    """Return the boards per second of callers that each call again once they have an answer.
-
-    Args:
-        callers: number of concurrent callers.
-        call: makes one call and returns how many boards it answered.
-        seconds: how long to run.
-        latencies: collects the latency of every call, in microseconds.
-    """
-    boards = 0
-    begin = time.perf_counter()
-
-    async def caller() -> None:
-        nonlocal boards
-        while (start := time.perf_counter()) < begin + seconds:
-            answered = await call()  # awaited before the addition, since other callers change the sum
-            boards += answered
-            latencies.record(round(1e6 * (time.perf_counter() - start)))
-
-    await asyncio.gather(*(caller() for _ in range(callers)))
-    return boards / (time.perf_counter() - begin)
-
-
 def _ms(latencies: Histogram, percentile: float) -> float:
     return (latencies.percentile(percentile) or 0) / 1e3
-
-
-async def _connected(connect: Connect, closing: AsyncExitStack) -> Ask:
-    """Connect, and wait until the server answers."""
-    ask = await connect(closing)
-    give_up = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            await ask(bytes(16))
-            return ask
-        except (grpc.aio.AioRpcError, aiohttp.ClientError):
-            if time.monotonic() > give_up:
-                raise
-            await asyncio.sleep(0.5)
 
 
 def _octofold(target: str) -> Connect:
@@ -189,15 +140,15 @@ def _mosec_infer(url: str) -> Connect:
 
 
 @contextmanager
-def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
-    """Serve a file with mosec.
+def mosec_server(python: Path, file: Path) -> Iterator[tuple[str, int]]:
+    """Serve a file with mosec, once it answers.
 
     Args:
         python: the Python of an environment that has mosec.
         file: the ONNX file.
 
     Yields:
-        The port and the process ID.
+        The URL for boards and the process ID.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
@@ -209,7 +160,9 @@ def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        yield port, process.pid
+        url = f"http://127.0.0.1:{port}/inference"
+        _wait_until_answered(url)
+        yield url, process.pid
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -217,6 +170,18 @@ def mosec_server(python: Path, file: Path) -> Iterator[tuple[int, int]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _wait_until_answered(url: str) -> None:
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, data=bytes(16)), timeout=START_SECONDS).close()
+            return
+        except OSError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":

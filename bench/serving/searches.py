@@ -13,8 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +22,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
 from client_load import evaluated
-from harness import interleave, medians, newest_version, report
+from harness import interleave, medians, milliseconds, new_parser, newest_version, report
 from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.contenders.local_players import local_player
@@ -102,13 +100,13 @@ def served_packed(stub: OctofoldServiceStub, model: str, boards: Boards) -> floa
 
 def direct_lone(search: Search, boards: Boards) -> float:
     """Return the median of the milliseconds that the search takes for one board."""
-    return _median_ms([partial(search.find, board[None], Limits()) for board in boards])
+    return float(np.median(milliseconds([partial(search.find, board[None], Limits()) for board in boards])))
 
 
 def served_lone(stub: OctofoldServiceStub, model: str, boards: Boards) -> float:
     """Return the median of the milliseconds between a call for one board and its answer."""
     requests = [pb.NextMovesRequest(model=model, boards=board.tobytes()) for board in boards]
-    return _median_ms([partial(stub.NextMoves, request) for request in requests])
+    return float(np.median(milliseconds([partial(stub.NextMoves, request) for request in requests])))
 
 
 def stopping_ms(search: Search, boards: Boards) -> float:
@@ -131,15 +129,6 @@ def stopping_ms(search: Search, boards: Boards) -> float:
     return float(np.median(taken))
 
 
-def _median_ms(asks: Sequence[Callable[[], object]]) -> float:
-    taken = []
-    for ask in asks:
-        begin = time.perf_counter()
-        ask()
-        taken.append(time.perf_counter() - begin)
-    return 1e3 * float(np.median(taken))
-
-
 def evaluated_player(spec: str, games: int, seconds: float) -> float:
     """Return the moves per second of an evaluation of a local player."""
     contender = local_player(spec)
@@ -156,23 +145,17 @@ def evaluated_model(target: str, model: str, games: int, seconds: float) -> floa
     return moves / wall
 
 
-@contextmanager
-def served(models: Path, model: str) -> Iterator[tuple[OctofoldServiceStub, str]]:
-    """Run a server of the model and yield a stub and its address."""
-    with (
-        LocalServer(models, ("--default-model", model)) as server,
-        grpc.insecure_channel(server.target) as channel,
-    ):
-        yield OctofoldServiceStub(channel), server.target
-
-
 def measured(arguments: argparse.Namespace) -> dict[str, float]:
     """Return the medians of all figures."""
     folder = newest_version(arguments.models, arguments.model)
     search = new_search(folder)
     boards = played(search, arguments.boards)
     lone = boards[:: max(1, len(boards) // LONE)][:LONE]
-    with served(arguments.models, arguments.model) as (stub, target):
+    with (
+        LocalServer(arguments.models, ("--default-model", arguments.model)) as server,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        stub = OctofoldServiceStub(channel)
         served_packed(stub, arguments.model, boards)
         figures = medians(
             interleave(
@@ -190,7 +173,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
             games, seconds = arguments.games, arguments.seconds
             plays = {
                 "evaluated_player": lambda: evaluated_player(spec_of(folder), games, seconds),
-                "evaluated_model": lambda: evaluated_model(target, arguments.model, games, seconds),
+                "evaluated_model": lambda: evaluated_model(server.target, arguments.model, games, seconds),
             }
             figures |= medians(interleave(plays, min(3, arguments.rounds)))
     return figures
@@ -198,13 +181,8 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="model repository (default: models)"
-    )
-    parser.add_argument("--model", default="perimeter", help="player to measure (default: perimeter)")
+    parser = new_parser(__doc__, model="perimeter", rounds=9)
     parser.add_argument("--boards", type=int, default=16384, help="boards per packed round (default: 16384)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds (default: 9)")
     parser.add_argument(
         "--games", type=int, default=512, help="concurrent games; 0 skips evaluations (default: 512)"
     )

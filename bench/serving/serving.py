@@ -35,7 +35,7 @@ from octofold_client.rpc.local_server import LocalServer
 
 sys.path.append(str(Path(__file__).parents[1]))  # contains harness.py
 
-from harness import interleave, medians, newest_version, report
+from harness import interleave, medians, new_parser, newest_version, report
 
 LARGEST_EXPONENT = 15
 RAMP_SECONDS = 0.2
@@ -135,18 +135,10 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
-    )
-    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser = new_parser(__doc__, model="cnn5", seconds=2.0, rounds=5)
     parser.add_argument(
         "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=2.0, help="seconds per measurement and round (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     parser.add_argument(
         "--memory-minutes",
         type=float,

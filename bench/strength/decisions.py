@@ -46,6 +46,8 @@ luck is at most the score, so a failed game has no luck."""
 DrawLuck = Callable[[np.random.Generator, Scores, float], Scores]
 """A function that draws the luck in scores `[N]`, given their average."""
 
+LEAGUE = 4
+"""Number of players in the league."""
 _FEWEST = 640
 """Number of games with which a run begins. An undecided run continues to four times as many, and so on."""
 _POOL = 1 << 20
@@ -338,7 +340,7 @@ def main() -> None:
         add(f"fails in {failing:.0%}", question, "worse", pairs_of(draw, 1.0, failing=failing), 3_000)
     rare = "scores 0 in 1%, more in the others"
     add(rare, None, "equal", losing_rarely(0.01), 3_000)
-    league, plain = league_errors(draw, options.players, runs // 2, 300)
+    league, plain = league_errors(draw, LEAGUE, runs // 2, 300)
     report_rows(
         f"decisions, {runs:,} runs each; a score deviates by {sample.std() / sample.mean():.0%} of its mean",
         ["games", "question", "second player", "yes", "no", "games, median"],
@@ -352,7 +354,7 @@ def main() -> None:
             for row in rows
         ],
         outcomes=rows,
-        league={"players": options.players, "runs": runs // 2, "wrong": league, "uncorrected": plain},
+        league={"players": LEAGUE, "runs": runs // 2, "wrong": league, "uncorrected": plain},
     )
     looks = range(GAMES_PER_SUM, 20 * GAMES_PER_SUM + 1, GAMES_PER_SUM)
     show(
@@ -396,9 +398,6 @@ def _options() -> argparse.Namespace:
         type=int,
         default=10_000,
         help="maximum games of each player, doubled for equal players (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--players", type=int, default=4, help="number of players in the league (default: %(default)s)"
     )
     return parser.parse_args()
 

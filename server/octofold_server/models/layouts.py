@@ -75,7 +75,7 @@ def cpu_has_avx2() -> bool:
     """Return whether the CPU has AVX2, according to Linux's cpuinfo. With AVX2, int8 is faster than fp32.
 
     Without VNNI, onnxruntime adds two products in 16 bits, and the sum can saturate. If int8 hardly changes
-    the moves of a network, saturation hardly changes them, either (`bench/graph/int8_moves.py`).
+    the moves of a network, saturation hardly changes them, either (`bench/graph/moves_alone.py --exact`).
     """
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
