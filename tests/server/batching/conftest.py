@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.search_control import SearchControl
-from support.batches import (
-    NewBatcher,
-)
+from support.batches import NewBatcher, NewHeld, hold
 from support.fakes import RecordingBackend
 
 
@@ -43,3 +41,16 @@ def new_batcher() -> Iterator[NewBatcher]:
     for batcher, backend in batchers:
         backend.gate.set()
         batcher.close()
+
+
+@pytest.fixture
+def new_held(new_batcher: NewBatcher) -> NewHeld:
+    """Make a backend and a batcher whose lanes are busy until the backend's gate is set."""
+
+    def new(lanes: int = 1, poison: int | None = None, **options: int) -> tuple[RecordingBackend, Batcher]:
+        backend = RecordingBackend(poison)
+        batcher = new_batcher(backend, lanes=lanes, **options)
+        hold(batcher, backend, lanes)
+        return backend, batcher
+
+    return new

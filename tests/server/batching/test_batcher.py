@@ -14,9 +14,9 @@ from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
     Awaited,
     NewBatcher,
+    NewHeld,
     assert_answers,
     boards_of,
-    hold,
     marked,
     submit,
     wait_for,
@@ -24,10 +24,8 @@ from support.batches import (
 from support.fakes import RecordingBackend, fake_moves
 
 
-def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     calls = [boards_of(count, seed=count) for count in (1, 3, 7)]
     futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
@@ -36,10 +34,8 @@ def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewB
     assert [len(batch) for batch in backend.batches] == [11]
 
 
-def test_a_batch_requests_the_outputs_of_all_its_calls(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_a_batch_requests_the_outputs_of_all_its_calls(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     wanted = [frozenset({"votes"}), frozenset[str](), frozenset({"votes", "legal"})]
     calls = [Awaited(boards_of(2), outputs=outputs) for outputs in wanted]
     for call in calls:
@@ -72,10 +68,8 @@ def test_no_batch_is_larger_than_the_batch_size(new_batcher: NewBatcher) -> None
     assert backend.rows == 110
 
 
-def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     large = submit(batcher, marked(1, 60_000))
     lone = submit(batcher, marked(2))
     backend.gate.set()
@@ -100,10 +94,8 @@ def test_a_large_call_lets_one_later_call_go_first_after_its_batch_but_only_one(
     assert np.flatnonzero(order == 3).tolist() == [2 * TURN_BOARDS + 1]
 
 
-def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_two_large_calls_take_turns(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     futures = [submit(batcher, marked(mark, 4 * TURN_BOARDS)) for mark in (1, 2)]
     backend.gate.set()
     wait_for(futures)
@@ -138,10 +130,8 @@ def test_the_rest_of_a_call_is_not_divided_if_it_takes_little_time(
     assert sorted(len(batch) for batch in backend.batches) == [80, 80]
 
 
-def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, max_batch_size=4)
-    hold(batcher, backend)
+def test_interactive_calls_go_before_bulk_calls_that_came_first(new_held: NewHeld) -> None:
+    backend, batcher = new_held(max_batch_size=4)
     bulk = [submit(batcher, marked(1, 4), priority=Priority.BULK) for _ in range(3)]
     interactive = submit(batcher, marked(2, 6))
     backend.gate.set()
@@ -149,10 +139,8 @@ def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: New
     assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 6 + [1] * 12
 
 
-def test_bulk_calls_get_one_batch_in_eight_under_any_interactive_load(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, max_batch_size=4)
-    hold(batcher, backend)
+def test_bulk_calls_get_one_batch_in_eight_under_any_interactive_load(new_held: NewHeld) -> None:
+    backend, batcher = new_held(max_batch_size=4)
     bulk = submit(batcher, marked(1, 20), priority=Priority.BULK)
     interactive = [submit(batcher, marked(2, 4)) for _ in range(100)]
     backend.gate.set()
@@ -161,10 +149,8 @@ def test_bulk_calls_get_one_batch_in_eight_under_any_interactive_load(new_batche
     assert turns == [7, 15, 23, 31, 39]
 
 
-def test_bulk_calls_that_fill_their_queue_leave_room_for_interactive_calls(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, queue_capacity=10)
-    hold(batcher, backend)
+def test_bulk_calls_that_fill_their_queue_leave_room_for_interactive_calls(new_held: NewHeld) -> None:
+    backend, batcher = new_held(queue_capacity=10)
     bulk = submit(batcher, marked(1, 10), priority=Priority.BULK)
     with pytest.raises(QueueFull):
         submit(batcher, marked(1), priority=Priority.BULK)
@@ -173,10 +159,8 @@ def test_bulk_calls_that_fill_their_queue_leave_room_for_interactive_calls(new_b
     wait_for([bulk, interactive])
 
 
-def test_the_end_of_every_call_is_reported_exactly_once(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend(poison=9)
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_the_end_of_every_call_is_reported_exactly_once(new_held: NewHeld) -> None:
+    backend, batcher = new_held(poison=9)
     ended_calls: list[Call] = []
     calls = [
         submit(batcher, marked(1), ended_calls=ended_calls),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
 from octofold_server.batching.batcher import Batcher
-from support.batches import Awaited, Boards, NewBatcher, boards_of, hold, marked, submit
+from support.batches import Awaited, Boards, NewBatcher, NewHeld, boards_of, marked, submit
 from support.fakes import RecordingBackend, fake_moves
 from support.waiting import becomes_true
 
@@ -49,10 +49,8 @@ def join(batcher: Batcher, boards: Boards, callers: Sequence[Any], *deadlines: f
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_every_caller_gets_the_move_for_its_board(new_batcher: NewBatcher, lanes: int) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=lanes, max_batch_size=16)
-    hold(batcher, backend, lanes)
+def test_every_caller_gets_the_move_for_its_board(new_held: NewHeld, lanes: int) -> None:
+    backend, batcher = new_held(lanes=lanes, max_batch_size=16)
     boards = boards_of(100)
     call = join(batcher, boards, range(100))
     alone = submit(batcher, boards[:5])
@@ -62,10 +60,8 @@ def test_every_caller_gets_the_move_for_its_board(new_batcher: NewBatcher, lanes
     assert batcher.statistics.snapshot().success.count == 100 + 1 + lanes
 
 
-def test_the_board_of_a_caller_that_leaves_never_reaches_the_backend(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_the_board_of_a_caller_that_leaves_never_reaches_the_backend(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     boards = boards_of(4)
     call = join(batcher, boards, "abcd")
     batcher.cancel(call, "b")
@@ -77,10 +73,8 @@ def test_the_board_of_a_caller_that_leaves_never_reaches_the_backend(new_batcher
     assert backend.rows == 3
 
 
-def test_callers_that_leave_together_end_together(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_callers_that_leave_together_end_together(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     boards = boards_of(4)
     now = time.monotonic()
     call = join(batcher, boards, "abcd", math.inf, now + 1000, now + 1000, math.inf)
@@ -105,10 +99,8 @@ def test_a_caller_that_leaves_a_running_batch_takes_no_answer_from_others(new_ba
     assert call.wait(3) == {"a": CancelledError, "b": moves[1], "c": moves[2]}
 
 
-def test_each_caller_ends_at_its_own_deadline_while_the_lane_is_busy(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_each_caller_ends_at_its_own_deadline_while_the_lane_is_busy(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     boards = boards_of(4)
     now = time.monotonic()
     call = join(batcher, boards, "abcd", now + 0.1, now + 1000, now + 0.05, math.inf)
@@ -120,10 +112,8 @@ def test_each_caller_ends_at_its_own_deadline_while_the_lane_is_busy(new_batcher
     assert backend.rows == 2
 
 
-def test_a_full_queue_refuses_only_the_callers_that_find_no_room(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, queue_capacity=10)
-    hold(batcher, backend)
+def test_a_full_queue_refuses_only_the_callers_that_find_no_room(new_held: NewHeld) -> None:
+    backend, batcher = new_held(queue_capacity=10)
     waiting = submit(batcher, marked(1, 7))
     call = join(batcher, boards_of(5), range(5))
     assert call.wait(2) == {3: QueueFull, 4: QueueFull}
@@ -133,10 +123,8 @@ def test_a_full_queue_refuses_only_the_callers_that_find_no_room(new_batcher: Ne
     assert len(call.wait(5)) == 5
 
 
-def test_a_backend_failure_fails_only_the_callers_of_its_batch(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend(poison=9)
-    batcher = new_batcher(backend, max_batch_size=2)
-    hold(batcher, backend)
+def test_a_backend_failure_fails_only_the_callers_of_its_batch(new_held: NewHeld) -> None:
+    backend, batcher = new_held(max_batch_size=2, poison=9)
     boards = np.concatenate((marked(1, 2), marked(9), marked(1, 2)))
     call = join(batcher, boards, "abcde")
     backend.gate.set()

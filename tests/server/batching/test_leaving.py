@@ -16,6 +16,7 @@ from octofold_server.batching.call import Call
 from support.batches import (
     Awaited,
     NewBatcher,
+    NewHeld,
     assert_answers,
     boards_of,
     hold,
@@ -27,10 +28,8 @@ from support.fakes import RecordingBackend
 from support.waiting import becomes_true
 
 
-def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_a_cancelled_call_never_reaches_the_backend(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     leaving, staying = submit(batcher, marked(1, 50)), submit(batcher, marked(2, 5))
     batcher.cancel(leaving)
     backend.gate.set()
@@ -68,10 +67,8 @@ def test_the_rest_of_a_large_call_that_is_cancelled_does_not_run(new_batcher: Ne
     assert backend.rows == 32 + 1
 
 
-def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     calls = [boards_of(4, seed=number) for number in range(3)]
     futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
@@ -81,10 +78,8 @@ def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: Ne
         assert_answers(futures[number].result().moves.moves, calls[number])
 
 
-def test_a_full_queue_refuses_the_whole_call_and_says_when_to_retry(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, queue_capacity=10)
-    hold(batcher, backend)
+def test_a_full_queue_refuses_the_whole_call_and_says_when_to_retry(new_held: NewHeld) -> None:
+    backend, batcher = new_held(queue_capacity=10)
     accepted = submit(batcher, boards_of(8))
     with pytest.raises(QueueFull, match="no room for 3 more") as full:
         submit(batcher, boards_of(3))
@@ -95,11 +90,9 @@ def test_a_full_queue_refuses_the_whole_call_and_says_when_to_retry(new_batcher:
 
 
 def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
-    new_batcher: NewBatcher, caplog: pytest.LogCaptureFixture
+    new_held: NewHeld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backend = RecordingBackend(poison=9)
-    batcher = new_batcher(backend, max_batch_size=4)
-    hold(batcher, backend)
+    backend, batcher = new_held(max_batch_size=4, poison=9)
     futures = [submit(batcher, marked(mark, 2)) for mark in (1, 9, 2, 3)]  # two batches of four boards
     backend.gate.set()
     for future in futures[:2]:
@@ -111,11 +104,9 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
 
 
 def test_boards_that_cannot_be_put_together_fail_only_their_batch(
-    new_batcher: NewBatcher, monkeypatch: pytest.MonkeyPatch
+    new_held: NewHeld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+    backend, batcher = new_held()
     futures = [submit(batcher, marked(mark)) for mark in (1, 2)]
     with monkeypatch.context() as without_memory:
         without_memory.setattr(np, "concatenate", Mock(side_effect=MemoryError))
@@ -126,10 +117,8 @@ def test_boards_that_cannot_be_put_together_fail_only_their_batch(
     assert_answers(submit(batcher, marked(3)).result().moves.moves, marked(3))
 
 
-def test_closing_answers_accepted_calls_and_refuses_new_ones(new_batcher: NewBatcher) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend, lanes=2)
-    hold(batcher, backend, lanes=2)
+def test_closing_answers_accepted_calls_and_refuses_new_ones(new_held: NewHeld) -> None:
+    backend, batcher = new_held(lanes=2)
     accepted = submit(batcher, boards_of(200))
     closing = threading.Thread(target=batcher.close)
     closing.start()
@@ -155,11 +144,9 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
 
 
 def test_a_client_that_leaves_at_its_deadline_counts_as_late_and_before_it_as_canceled(
-    new_batcher: NewBatcher,
+    new_held: NewHeld,
 ) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+    _, batcher = new_held()
     for seconds, kind in ((0.019, DeadlinePassed), (3600, CancelledError), (float("inf"), CancelledError)):
         call = submit(batcher, marked(1), deadline=time.monotonic() + seconds)
         batcher.cancel(call)
@@ -179,12 +166,8 @@ class Blocking(Awaited):
         self.gate.wait()
 
 
-def test_a_call_is_answered_if_the_batcher_closes_while_a_lane_ends_a_late_call(
-    new_batcher: NewBatcher,
-) -> None:
-    backend = RecordingBackend()
-    batcher = new_batcher(backend)
-    hold(batcher, backend)
+def test_a_call_is_answered_if_the_batcher_closes_while_a_lane_ends_a_late_call(new_held: NewHeld) -> None:
+    backend, batcher = new_held()
     late = [Blocking(marked(1), time.monotonic() - 1) for _ in range(2)]
     batcher.submit(late[0])
     late[0]._ended.wait()  # the watch of deadlines is busy

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -26,13 +28,21 @@ def domain_error(error: grpc.aio.AioRpcError) -> Exception:
     return error_of(status_of_call(error.code(), error.details(), error.trailing_metadata()))
 
 
-async def hold(stub: Any, backend: RecordingBackend) -> asyncio.Task[pb.NextMovesResponse]:
-    """Keep the only lane busy with a call of one board until the gate is set; forget its batch."""
-    backend.gate.clear()
-    holding: asyncio.Task[pb.NextMovesResponse] = asyncio.ensure_future(stub.NextMoves(packed(BOARDS[:1])))
-    await asyncio.to_thread(backend.started.acquire)
-    backend.batches.clear()
-    return holding
+@asynccontextmanager
+async def held(
+    serve_backend: ServeBackend, **options: int
+) -> AsyncIterator[tuple[Any, RecordingBackend, asyncio.Task[pb.NextMovesResponse]]]:
+    """Serve a backend. Keep its only lane busy with one board until the gate is set, and forget this batch.
+
+    Yield a stub, the backend and the call with this board.
+    """
+    backend = RecordingBackend()
+    async with serve_backend(backend, **options) as stub:
+        backend.gate.clear()
+        holding = asyncio.ensure_future(stub.NextMoves(packed(BOARDS[:1])))
+        await asyncio.to_thread(backend.started.acquire)
+        backend.batches.clear()
+        yield stub, backend, holding
 
 
 async def queued(stub: Any) -> None:
@@ -64,9 +74,7 @@ async def test_a_finished_game_is_an_answer_and_not_an_error(serve_backend: Serv
 
 
 async def test_replies_have_the_queue_time_and_the_inference_time(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         waiting = asyncio.ensure_future(stub.NextMoves(packed(BOARDS)))
         await queued(stub)
         backend.gate.set()
@@ -127,9 +135,7 @@ async def test_an_unknown_model_or_version_is_not_found(
 
 
 async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend, queue_capacity=40) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend, queue_capacity=40) as (stub, backend, holding):
         accepted = asyncio.ensure_future(stub.NextMoves(packed(BOARDS)))
         await queued(stub)
         with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -143,9 +149,7 @@ async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend:
 
 
 async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         leaving = stub.NextMoves(packed(BOARDS))
         await queued(stub)
         leaving.cancel()
@@ -157,9 +161,7 @@ async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: ServeBa
 
 
 async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await stub.NextMoves(packed(BOARDS), timeout=0.2)
         assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -171,9 +173,7 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
 
 
 async def test_interactive_calls_go_before_bulk_calls(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         bulk = stub.NextMoves(packed(np.full((40, 16), 1, np.uint8), priority=pb.PRIORITY_BULK))
         await queued(stub)
         interactive = stub.NextMoves(packed(np.full((30, 16), 2, np.uint8)))
@@ -184,9 +184,7 @@ async def test_interactive_calls_go_before_bulk_calls(serve_backend: ServeBacken
 
 
 async def test_calls_that_arrive_together_get_their_own_replies(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         plain = [stub.NextMoves(packed(board[np.newaxis])) for board in BOARDS]
         with_votes = [stub.NextMoves(packed(board[np.newaxis], with_votes=True)) for board in BOARDS]
         single = [stub.NextMove(pb.NextMoveRequest(board=board.tolist()), timeout=60) for board in BOARDS]
@@ -238,9 +236,7 @@ async def test_a_stream_answers_every_message_by_its_id(serve_backend: ServeBack
 
 
 async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: ServeBackend) -> None:
-    backend = RecordingBackend()
-    async with serve_backend(backend) as stub:
-        holding = await hold(stub, backend)
+    async with held(serve_backend) as (stub, backend, holding):
         large = pb.StreamNextMovesRequest(id=1, request=packed(np.tile(BOARDS, (500, 1))))
         small = pb.StreamNextMovesRequest(id=2, request=packed(BOARDS[:1]))
         stream = stub.StreamNextMoves()

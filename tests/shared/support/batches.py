@@ -16,6 +16,7 @@ from support.fakes import RecordingBackend, fake_moves
 
 Boards = NDArray[np.uint8]
 NewBatcher = Callable[..., Batcher]
+NewHeld = Callable[..., tuple[RecordingBackend, Batcher]]
 
 
 def boards_of(count: int, seed: int = 0) -> Boards:
