@@ -12,6 +12,7 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.attacks import Attack, Flood, compressed_headers, deadlines, priorities, rapid_resets
 from support.envoys import Envoy, needs_envoy
 from support.fleets import Fleet
+from support.served import stub_of
 from support.shipped import newest
 from support.spending import memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
@@ -49,8 +50,7 @@ def test_envoy_stops_an_attack_while_honest_calls_are_answered(
     place: tuple[str, int], attack: Attack, acknowledges: bool
 ) -> None:
     target, server = place
-    with grpc.insecure_channel(target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(target) as stub:
         stub.NextMove(BOARD, timeout=60)
 
         def ask() -> None:

@@ -25,6 +25,7 @@ from support.grpc_calls import health_stub
 from support.http2 import RawConnection
 from support.http2_frames import DATA, frame, message_start
 from support.processes import metric
+from support.served import stub_of
 from support.servers import Ask, ServeAll, ServerProcess, Start, WriteVersion
 from support.spending import at_most
 from support.waiting import wait_for
@@ -102,8 +103,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
     server = start(*limits)
     length = 8 * MIB - 100
     half_sent = message_start(length) + bytes(length - 1)
-    with grpc.insecure_channel(server.target) as channel, RawConnection(server.target) as connection:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub, RawConnection(server.target) as connection:
         stub.NextMove(BOARD, timeout=100)
         before = memory_of(server)
         streams = [connection.begin(NEXT_MOVES) for _ in range(64)]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.attacks import (
     Attack,
     Churn,
@@ -19,6 +17,7 @@ from support.attacks import (
     static_headers,
 )
 from support.http2 import RawConnection
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 from support.spending import memory_at_most, typical_cpu_seconds
 from support.waiting import wait_for
@@ -46,8 +45,7 @@ def test_an_attack_delays_no_honest_caller_takes_bounded_memory_and_does_not_end
 ) -> None:
     write_version()
     server = start_server()
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         stub.NextMove(BOARD, timeout=60)
         with (
             memory_at_most(server.process.pid, mib * MIB, attack.__name__),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 import psutil
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.http2 import RawConnection
 from support.http2_frames import message_start
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -39,8 +39,7 @@ def test_vanished_clients_leave_no_memory_threads_or_descriptors_behind(
         call_and_vanish(server.target)
     wait_for(lambda: process.num_fds() <= descriptors and process.num_threads() <= threads + CALLS)
     assert process.memory_info().rss < memory + 50 * 2**20
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
 
         def all_find_room() -> bool:
             streams = [stub.StreamNextMoves(iter([STREAMED])) for _ in range(CALLS)]

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -27,8 +28,7 @@ def test_a_version_with_a_pipe_as_a_file_is_not_served_but_the_others_are(
         (folder / file).unlink(missing_ok=True)
         os.mkfifo(folder / file)
     server = start_server()
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         (model,) = stub.ListModels(pb.ListModelsRequest()).models
         reasons = {status.version: status.reason for status in model.versions}
         for version, file in enumerate(files, start=2):
@@ -48,8 +48,7 @@ def test_circular_links_devices_and_huge_version_numbers_hide_no_model(
         (models / "tiny" / version).mkdir()
         (models / "tiny" / version / "card.json").symlink_to(odd)
     server = start_server("--watch", "0.1")
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         (model,) = stub.ListModels(pb.ListModelsRequest()).models
         reasons = {status.version: status.reason for status in model.versions}
         assert reasons.keys() == {"1", "3", "4", "9" * 250}
@@ -112,8 +111,7 @@ def test_rewriting_a_token_file_in_place_keeps_its_tokens_valid(
     tokens = tmp_path / "tokens"
     tokens.write_text("old\n")
     server = start_server("--tokens", str(tokens))
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
 
         def is_known(token: str) -> bool:
             try:

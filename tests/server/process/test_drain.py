@@ -18,7 +18,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.fakes import fake_moves
 from support.grpc_calls import health_stub
-from support.served import NOT_SERVING, boards_of, open_until_read
+from support.served import NOT_SERVING, boards_of, open_until_read, stub_of
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -57,8 +57,7 @@ class Callers:
 
     def _call(self, count: int) -> None:
         request = pb.NextMovesRequest(boards=BOARDS[:count].tobytes())
-        with grpc.insecure_channel(self._target) as channel:
-            stub = OctofoldServiceStub(channel)
+        with stub_of(self._target) as stub:
             while True:
                 try:
                     reply = stub.NextMoves(request)

@@ -10,8 +10,7 @@ import grpc
 import onnx
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.served import ask, boards_of, versions
+from support.served import ask, boards_of, stub_of, versions
 from support.servers import Start, WriteVersion
 
 NO_PLACE_FOR_SOCKETS = """
@@ -52,8 +51,7 @@ def test_broken_models_are_listed_with_the_reason_and_do_not_affect_the_others(
         "nested": "not JSON",
     }
     server = start_server("--default-model", "tiny")
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         known = versions(stub)
         for name, reason in reasons.items():
             assert known[name, "1"].state == pb.ModelVersion.STATE_FAILED

@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.grpc_calls import health_stub
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
@@ -183,8 +184,7 @@ def test_a_watched_folder_is_loaded_when_it_changes_and_may_disappear_and_return
     publish(1)
     server = start_server("--watch", "0.05")
     models, away = tmp_path / "models", tmp_path / "away"
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         publish(2)
         wait_for(lambda: is_ready(stub, 2))
         models.rename(away)

@@ -16,7 +16,7 @@ import pytest
 from octofold_client import Client
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.served import ask, boards_of, versions
+from support.served import ask, boards_of, stub_of, versions
 from support.servers import NEW_INTERPRETER, Start, WriteVersion
 from support.waiting import wait_for
 
@@ -32,8 +32,7 @@ def test_the_newest_ready_version_answers_unless_a_call_names_another(
     write_version(version=11, model=b"not a graph")
     write_version(name="other")
     server = start_server("--default-model", "tiny")
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         board = [1] * 16
         assert stub.NextMove(pb.NextMoveRequest(board=board)).version == "10"
         assert stub.NextMove(pb.NextMoveRequest(board=board, version="9")).version == "9"
@@ -46,8 +45,7 @@ def test_a_call_must_name_one_of_two_models_without_a_default(
 ) -> None:
     write_version(name="one")
     write_version(name="two")
-    with grpc.insecure_channel(start_server().target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(start_server().target) as stub:
         with pytest.raises(grpc.RpcError, match="ready models: one/1, two/1") as failure:
             ask(stub, boards_of(1))
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND

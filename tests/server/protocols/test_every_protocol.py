@@ -100,12 +100,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, small_model: bytes) -> Iter
         yield start(*flags, rest=True, program=(str(PROGRAM),))
 
 
-@pytest.fixture(scope="module")
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.target) as channel:
-        yield channel
-
-
 def _input(boards: Boards, **fields: Any) -> oip.ModelInferRequest.InferInputTensor:
     return oip.ModelInferRequest.InferInputTensor(
         name="boards", datatype="UINT8", shape=boards.shape, **fields

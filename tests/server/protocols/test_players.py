@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -17,7 +16,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.player_versions import PROGRAM, TABLE, expected_moves, write_player
 from support.processes import open_calls
-from support.served import packed
+from support.served import infer_request, packed
 from support.servers import Ask, ServerProcess, Start, server_starter, write_model
 from support.waiting import wait_for
 
@@ -43,22 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Iterator[S
         yield start("--players", "fake", "--default-model", "player", rest=True, program=(str(PROGRAM),))
 
 
-@pytest.fixture(scope="module")
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.target) as channel:
-        yield channel
-
-
-def infer(model: str, *outputs: str, boards: np.ndarray = BOARDS, **parameters: int) -> Any:
-    return oip.ModelInferRequest(
-        model_name=model,
-        inputs=[{"name": "boards", "datatype": "UINT8", "shape": boards.shape}],
-        outputs=[{"name": name} for name in outputs],
-        raw_input_contents=[boards.tobytes()],
-        parameters={name: oip.InferParameter(int64_param=value) for name, value in parameters.items()},
-    )
-
-
 @pytest.mark.parametrize(
     ("model", "output", "there"),
     [
@@ -71,7 +54,7 @@ def test_an_output_that_a_model_lacks_is_named(
     channel: grpc.Channel, model: str, output: str, there: str
 ) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        GRPCInferenceServiceStub(channel).ModelInfer(infer(model, "move", output))
+        GRPCInferenceServiceStub(channel).ModelInfer(infer_request(model, BOARDS, "move", output))
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert caught.value.details() == f"unknown output '{output}'; the model has {there}"
 
@@ -83,7 +66,7 @@ def test_search_time_makes_a_search_deeper(server: ServerProcess, channel: grpc.
     many = stub.NextMoves(packed(BOARDS[:2], search_time_us=10_000, with_search=True))
     assert list(many.depth) == [7, 7]
     answer = GRPCInferenceServiceStub(channel).ModelInfer(
-        infer("player", "depth", boards=BOARDS[:1], search_time_us=10_000)
+        infer_request("player", BOARDS[:1], "depth", search_time_us=10_000)
     )
     assert answer.raw_output_contents[0] == b"\x07"
     board = "".join(map(str, BOARDS[0]))

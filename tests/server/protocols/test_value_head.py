@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
-from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_pruning import GraphError
 from octofold_server.backends.onnx_value import network_lanes
-from support.served import packed
+from support.served import infer_request, packed
 from support.servers import Ask, ServerProcess, server_starter, write_model
 from support.valued_graphs import valued
 
@@ -34,21 +33,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Iterator[S
         yield start("--default-model", "valued", rest=True)
 
 
-@pytest.fixture(scope="module")
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.target) as channel:
-        yield channel
-
-
-def infer(boards: np.ndarray, *outputs: str, model: str = "valued") -> oip.ModelInferRequest:
-    return oip.ModelInferRequest(
-        model_name=model,
-        inputs=[{"name": "boards", "datatype": "UINT8", "shape": boards.shape}],
-        outputs=[{"name": name} for name in outputs],
-        raw_input_contents=[boards.tobytes()],
-    )
-
-
 def test_the_answer_of_move_has_the_value_if_requested(server: ServerProcess, ask: Ask) -> None:
     path = f"/move?board={''.join(map(str, BOARDS[0]))}"
     (move,) = ask(server, "GET", path).body.decode().split()
@@ -66,12 +50,12 @@ def test_the_answer_of_move_has_the_value_if_requested(server: ServerProcess, as
 def test_a_call_that_does_not_ask_for_the_value_does_not_compute_it(channel: grpc.Channel) -> None:
     octofold, inference = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
     assert len(octofold.NextMoves(packed(TOO_LARGE)).moves) == 1
-    inference.ModelInfer(infer(TOO_LARGE, "move", "votes"))
+    inference.ModelInfer(infer_request("valued", TOO_LARGE, "move", "votes"))
     with pytest.raises(grpc.RpcError) as caught:
         octofold.NextMoves(packed(TOO_LARGE, with_value=True))
     assert caught.value.code() is grpc.StatusCode.INTERNAL
     with pytest.raises(grpc.RpcError) as caught:
-        inference.ModelInfer(infer(TOO_LARGE, "value"))
+        inference.ModelInfer(infer_request("valued", TOO_LARGE, "value"))
     assert caught.value.code() is grpc.StatusCode.INTERNAL
 
 
@@ -81,7 +65,7 @@ def test_a_model_without_a_value_head_has_no_value(channel: grpc.Channel) -> Non
     one = octofold.NextMove(pb.NextMoveRequest(model="plain", board=BOARDS[0].tolist()))
     assert not one.HasField("value")
     with pytest.raises(grpc.RpcError, match="unknown output 'value'"):
-        inference.ModelInfer(infer(BOARDS, "value", model="plain"))
+        inference.ModelInfer(infer_request("plain", BOARDS, "value"))
 
 
 @pytest.mark.parametrize(

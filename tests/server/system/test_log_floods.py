@@ -11,10 +11,10 @@ from pathlib import Path
 import grpc
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.system.logs import MAX_LINES, RepeatLimit, TextLines
 from support.http2 import RawConnection
 from support.http2_frames import END_STREAM
+from support.served import stub_of
 from support.servers import ServerProcess, Start, WriteVersion
 
 METHOD = "/octofold.v1.OctofoldService/NextMoves"
@@ -58,8 +58,7 @@ def test_calls_with_an_unknown_encoding_are_counted_and_not_logged_one_by_one(
 
 def test_calls_without_a_token_are_counted_and_not_logged_one_by_one(server: ServerProcess) -> None:
     calls = 3 * MAX_LINES
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         begun = [stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16))) for _ in range(calls)]
         assert {call.code() for call in begun} == {grpc.StatusCode.UNAUTHENTICATED}
     assert server.terminate() == 0

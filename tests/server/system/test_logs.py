@@ -13,11 +13,11 @@ import pytest
 from google.rpc.error_details_pb2 import RequestInfo
 from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import status_of_call
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.system.logs import JsonLines, TextLines
 from support.grpc_calls import trailing_metadata
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 
 
@@ -95,8 +95,7 @@ def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
     write_version()
     server = start_server("--log-format", "json", "--log-level", "debug")
     bad = pb.NextMovesRequest(boards=b"short")
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         ids = []
         for metadata in ((), (("x-request-id", "mine-1"),)):
             with pytest.raises(grpc.RpcError) as failure:

@@ -14,6 +14,7 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from support.served import stub_of
 from support.servers import Start, WriteVersion
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -70,8 +71,7 @@ def test_a_call_is_a_span_in_its_callers_trace_with_queue_batches_and_inference(
     write_version()
     server = start_server("--tracing", "--lanes", "1", "--max-batch-size", "32")
     before = time.time_ns()
-    with grpc.insecure_channel(server.target) as channel:
-        stub = OctofoldServiceStub(channel)
+    with stub_of(server.target) as stub:
         headers = (("traceparent", f"00-{TRACE}-{PARENT}-01"),)
         stub.NextMoves(pb.NextMovesRequest(boards=bytes([1] * 16 * 40)), metadata=headers)
         message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes([1] * 16)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2
+from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.messages import BOARDS, MOVES
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -22,6 +25,22 @@ def boards_of(count: int, seed: int = 0) -> np.ndarray:
 
 def packed(boards: np.ndarray, **fields: Any) -> pb.NextMovesRequest:
     return pb.NextMovesRequest(boards=BOARDS.write(boards), **fields)
+
+
+@contextmanager
+def stub_of(target: str) -> Iterator[OctofoldServiceStub]:
+    with grpc.insecure_channel(target) as channel:
+        yield OctofoldServiceStub(channel)
+
+
+def infer_request(model: str, boards: np.ndarray, *outputs: str, **parameters: int) -> oip.ModelInferRequest:
+    return oip.ModelInferRequest(
+        model_name=model,
+        inputs=[{"name": "boards", "datatype": "UINT8", "shape": boards.shape}],
+        outputs=[{"name": name} for name in outputs],
+        raw_input_contents=[boards.tobytes()],
+        parameters={name: oip.InferParameter(int64_param=value) for name, value in parameters.items()},
+    )
 
 
 def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
