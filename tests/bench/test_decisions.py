@@ -1,18 +1,14 @@
 """Simulated comparisons decide wrongly no more often than promised."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from octofold_client.evaluation.sequential import ERROR_RATE
+from support.benches import figures_of
 from support.shipped import newest
 
 pytestmark = pytest.mark.long  # thousands of simulated evaluations
 
-ROOT = Path(__file__).parents[2]
 RIGHT = {"yes": ("equal", "10% better"), "no": ("worse", "33% worse", "twice as strong")}
 """For each answer, the second players for which it is right."""
 NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
@@ -22,18 +18,7 @@ NOT_PROMISED = ("becomes 10% better, was 10% worse", "A has giants in 1%")
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
     """The JSON result of `bench/strength/decisions.py`."""
-    command = [
-        sys.executable,
-        str(ROOT / "bench" / "strength" / "decisions.py"),
-        "--model",
-        str(newest("swift")),
-    ]
-    done = subprocess.run([*command, "--runs", "200", "--games", "2000"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = next(
-        json.loads(line) for line in done.stdout.splitlines() if line.startswith("{") and "outcomes" in line
-    )
-    return found
+    return figures_of("decisions.py", "--model", newest("swift"), "--runs", "200", "--games", "2000")
 
 
 def test_no_answer_is_wrong_more_often_than_stated(simulated: dict[str, Any]) -> None:

@@ -1,25 +1,14 @@
 """The picture of the README shows what the shipped models do."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from support.benches import ROOT, figures_of
 
 
 @pytest.mark.long
 def test_most_views_in_the_picture_choose_the_models_move_and_some_do_not(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        str(ROOT / "bench" / "strength" / "strength_picture.py"),
-        "--out",
-        str(tmp_path / "picture.png"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    views = json.loads(done.stdout.splitlines()[-1])
+    views = figures_of("strength_picture.py", "--out", tmp_path / "picture.png")
     votes = [views["choices"].count(move) for move in range(4)]
     assert votes.index(max(votes)) == views["move"]
     assert 4 < max(votes) < 8
