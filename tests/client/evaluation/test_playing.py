@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Container, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from octofold_client import (
     QueueFull,
     Unavailable,
 )
-from octofold_client.evaluation.playing import play
+from octofold_client.evaluation.playing import PlayedBatch, play
 from octofold_client.rpc.retry import RetryPolicy
 from octofold_game.episodes import Episode
 from octofold_game.referee import verify
@@ -65,6 +64,11 @@ def games_of(
     }
 
 
+def steps_of(servers: Sequence[Ready], games: int, parallel: int, **options: Any) -> list[PlayedBatch]:
+    """Play games of seed 7 to their end."""
+    return list(play(servers, 7, range(games), parallel, 15, **options))
+
+
 def test_the_games_do_not_depend_on_how_many_run_at_once() -> None:
     expected = games_of(Ready(), range(5), 5)
     for parallel in (1, 2, 1000):
@@ -78,7 +82,7 @@ def test_the_games_do_not_depend_on_how_many_run_at_once() -> None:
 
 def test_no_more_games_run_than_requested_and_two_batches_are_in_flight() -> None:
     player = Ready()
-    steps = list(play([player], 7, range(20), 5, 15))
+    steps = steps_of([player], 20, 5)
     assert max(step.running for step in steps) <= 5
     assert max(player.batches) == 3
     assert player.most_in_flight == 2
@@ -138,17 +142,13 @@ def test_the_games_of_a_server_that_dies_continue_at_the_others(calls: int, pati
     expected = games_of(Ready(), range(12), 12)
     dead, living = dying(calls), Ready()
     lost: list[int] = []
-    steps = list(
-        play(
-            [dead, living],
-            7,
-            range(12),
-            6,
-            15,
-            on_lost=lambda server, _: lost.append(server),
-            retry=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
-            retry_timeout_seconds=patience,
-        )
+    steps = steps_of(
+        [dead, living],
+        12,
+        6,
+        on_lost=lambda server, _: lost.append(server),
+        retry=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
+        retry_timeout_seconds=patience,
     )
     played = {episode.game: episode for step in steps for episode in step.finished}
     assert {game: episode.moves for game, episode in played.items()} == {
@@ -163,17 +163,13 @@ def test_the_games_of_a_server_that_dies_continue_at_the_others(calls: int, pati
 def test_the_failure_of_the_last_server_ends_the_evaluation() -> None:
     lost: list[OctofoldError] = []
     with pytest.raises(Unavailable, match="gone"):
-        list(
-            play(
-                [dying(3), dying(9)],
-                7,
-                range(12),
-                6,
-                15,
-                on_lost=lambda _, error: lost.append(error),
-                retry=AT_ONCE,
-                retry_timeout_seconds=0,
-            )
+        steps_of(
+            [dying(3), dying(9)],
+            12,
+            6,
+            on_lost=lambda _, error: lost.append(error),
+            retry=AT_ONCE,
+            retry_timeout_seconds=0,
         )
     assert len(lost) == 1
 
@@ -184,36 +180,18 @@ def test_an_evaluation_waits_for_a_server_that_restarts_or_falls_silent(
 ) -> None:
     calls = 200  # far more failed calls than one call may be retried
     back = Failing(range(3, calls), lambda: error("gone"))
-    steps = list(play([back], 7, range(4), 4, 15, retry=AT_ONCE, retry_timeout_seconds=3_600))
+    steps = steps_of([back], 4, 4, retry=AT_ONCE, retry_timeout_seconds=3_600)
     assert sum(len(step.finished) for step in steps) == 4
     gone = dying(3)
     with pytest.raises(Unavailable):
-        list(
-            play(
-                [gone],
-                7,
-                range(4),
-                4,
-                15,
-                retry=RetryPolicy(first_wait_seconds=60),
-                retry_timeout_seconds=0,
-            )
-        )
+        steps_of([gone], 4, 4, retry=RetryPolicy(first_wait_seconds=60), retry_timeout_seconds=0)
     assert len(gone.batches) <= 5
 
 
 def test_a_server_that_comes_back_gets_games_again() -> None:
     back, other = Failing(range(5, 20)), Ready()
     lost: list[int] = []
-    steps = play(
-        [back, other],
-        7,
-        range(12),
-        6,
-        15,
-        on_lost=lambda server, _: lost.append(server),
-        retry=AT_ONCE,
-    )
+    steps = steps_of([back, other], 12, 6, on_lost=lambda server, _: lost.append(server), retry=AT_ONCE)
     assert sum(len(step.finished) for step in steps) == 12
     assert len(back.batches) > 100
     assert lost == [0]
@@ -221,14 +199,13 @@ def test_a_server_that_comes_back_gets_games_again() -> None:
 
 def test_a_server_whose_queue_stays_full_ends_the_evaluation() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
-    at_once = partial(play, retry=AT_ONCE, retry_timeout_seconds=0, queue_full_timeout_seconds=0)
     with pytest.raises(QueueFull):
-        list(at_once([busy], 7, range(4), 4, 15))
+        steps_of([busy], 4, 4, retry=AT_ONCE, retry_timeout_seconds=0, queue_full_timeout_seconds=0)
 
 
 def test_the_games_of_a_full_server_go_to_the_others() -> None:
     busy, other = Failing(range(3, 10**9), lambda: full(60.0)), Ready()
-    steps = list(play([busy, other], 7, range(12), 6, 15))
+    steps = steps_of([busy, other], 12, 6)
     assert sum(len(step.finished) for step in steps) == 12
     assert len(busy.batches) <= 5
 

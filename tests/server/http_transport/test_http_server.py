@@ -141,12 +141,11 @@ def test_probes_are_answered_at_the_maximum_number_of_requests(ask: Ask, serve_a
     backend = RecordingBackend()
     with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
         backend.gate.clear()
-        body = BODY
-        at_work = [callers.submit(ask, served, "POST", INFER, body) for _ in range(3)]
+        at_work = [callers.submit(ask, served, "POST", INFER, BODY) for _ in range(3)]
         wait_for(lambda: bool(served.admission.open_calls == 3))
         for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
             assert ask(served, "GET", path).status == 200
-        refused = ask(served, "POST", INFER, body)
+        refused = ask(served, "POST", INFER, BODY)
         assert (refused.status, refused.json["error"]) == (
             503,
             "3 requests are in progress, the maximum",
@@ -154,7 +153,7 @@ def test_probes_are_answered_at_the_maximum_number_of_requests(ask: Ask, serve_a
         assert served.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
         backend.gate.set()
         assert [one.result().status for one in at_work] == [200] * 3
-        wait_for(lambda: bool(ask(served, "POST", INFER, body).status == 200))
+        wait_for(lambda: bool(ask(served, "POST", INFER, BODY).status == 200))
 
 
 def test_bodies_count_against_the_byte_budget_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
@@ -304,8 +303,7 @@ def test_probes_answer_while_models_load_and_report_not_ready(
 
     wait_for(is_alive)
     assert ask(server, "GET", "/readyz").status == 503
-    infer = BODY
-    for reply in (ask(server, "POST", INFER, infer), ask(server, "GET", "/page/about")):
+    for reply in (ask(server, "POST", INFER, BODY), ask(server, "GET", "/page/about")):
         assert (reply.status, reply.json["error"]) == (503, "the server is starting")
     gate.release(held)
     server.wait_until_ready()
