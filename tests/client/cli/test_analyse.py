@@ -1,16 +1,15 @@
 """`octofold analyse` shows where games are lost, with and without a judge's opinion of each move."""
 
-import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from octofold_game.replays import read_replays
 from octofold_game.trajectories import Trajectory
 from support.commands import octofold
+from support.json_files import read_json
 
 
 @pytest.fixture
@@ -23,18 +22,13 @@ def analyse(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return octofold("analyse", *arguments)
 
 
-def analysis_of(folder: Path) -> dict[str, Any]:
-    analysis: dict[str, Any] = json.loads((folder / "analysis.json").read_text())
-    return analysis
-
-
 def test_analyse_without_a_judge_shows_where_games_end_and_how_to_name_a_judge(folder: Path) -> None:
     done = analyse(folder, "--last", "10")
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: the last 10 moves of 40 games, seed 7**\n")
     assert "agreement" not in done.stdout
     assert "--judge" in done.stderr
-    analysis = analysis_of(folder)
+    analysis = read_json(folder / "analysis.json")
     assert (analysis["schema"], analysis["judge"], analysis["judged"]) == (1, None, 0)
     episodes = list(read_replays(folder / "games.replay"))
     largest = sorted(episode.largest_tile for episode in episodes)
@@ -47,7 +41,7 @@ def test_analyse_without_a_judge_shows_where_games_end_and_how_to_name_a_judge(f
 def test_a_judge_finds_the_costliest_moves_and_the_report_links_to_them(folder: Path) -> None:
     done = analyse(folder, "--judge", "expectimax:depth=2", "--costliest", "2", "--last", "12")
     assert done.returncode == 0, done
-    analysis = analysis_of(folder)
+    analysis = read_json(folder / "analysis.json")
     assert analysis["judged"] == analysis["positions"] == 40 * 12
     assert analysis["judge"]["unit"] == "heuristic points"
     shown = re.findall(r"^http://127\.0\.0\.1:8000/#replay/(\S+)/(\d+)/(\d+)$", done.stdout, re.MULTILINE)
@@ -69,7 +63,7 @@ def test_a_judge_finds_the_costliest_moves_and_the_report_links_to_them(folder: 
 def test_a_served_model_judges_by_its_probabilities(folder: Path, target: str) -> None:
     done = analyse(folder, "--judge", "small", "--target", target, "--last", "3")
     assert done.returncode == 0, done
-    analysis = analysis_of(folder)
+    analysis = read_json(folder / "analysis.json")
     assert analysis["judge"]["name"] == "small version 1"
     assert analysis["judge"]["unit"] == "probability"
     assert 0 < analysis["all"]["cost"] < 1
@@ -90,4 +84,4 @@ def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path)
     )
     assert [(folder / name).read_bytes() for name in names] == before
     assert analyse(folder, "--judge", "montecarlo:runs=1", "--last", "2").returncode == 0
-    assert analysis_of(folder)["last_moves"] == 2
+    assert read_json(folder / "analysis.json")["last_moves"] == 2

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from octofold_client.cli.loadtest import levels, limit
 from octofold_client.loadtest.forms import Form
 from octofold_game.commands.options import WrongValue
 from support.commands import Command, octofold
+from support.json_files import read_json
 from support.servers import served
 from support.waiting import wait_for
 
@@ -28,11 +27,6 @@ SWEEP = ("--concurrency", "1:99:1", "--ramp", "1ms", "--window", "100ms", "--win
 
 def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return octofold("loadtest", *QUICK, *arguments, folder=folder)
-
-
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "loadtest.json").read_text())
-    return result
 
 
 def is_gone(group: int) -> bool:
@@ -68,7 +62,7 @@ def test_a_closed_loop_prints_a_line_per_step_and_writes_the_result(target: str,
     assert "| 2 callers |" in done.stdout
     folder = tmp_path / "results" / "loadtest-small-v1-packed4-concurrency"
     assert (folder / "latency-against-load.png").read_bytes().startswith(b"\x89PNG")
-    result = result_of(folder)
+    result = read_json(folder / "loadtest.json")
     assert (result["schema"], result["model"], result["precision"]) == (2, "small", "fp32")
     assert (result["finished"], result["limit"]) == (True, None)
     assert [step["concurrency"] for step in result["steps"]] == [1, 2]
@@ -90,7 +84,7 @@ def test_the_output_and_the_file_say_that_no_rate_meets_the_limit(target: str, t
     arguments = ("--slo", "p50=1us", "--window", "50ms", "--windows", "1", "--out", "out")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    result = result_of(tmp_path / "out")
+    result = read_json(tmp_path / "out" / "loadtest.json")
     assert result["limit"] == {"percentile": 50, "milliseconds": 0.001, "highest_rate": None}
     first, *tried = result["steps"]
     assert (first["concurrency"], first["holds"]) == (1, False)
@@ -123,7 +117,7 @@ def test_ctrl_c_keeps_finished_steps_and_leaves_no_process(target: str, tmp_path
     assert "Traceback" not in errors
     assert "| 1 caller " in output
     assert "the test did not finish" in output
-    result = result_of(tmp_path / "out")
+    result = read_json(tmp_path / "out" / "loadtest.json")
     assert result["finished"] is False
     first = result["steps"][0]
     assert first["errors"] == {}
@@ -158,7 +152,7 @@ def test_several_processes_send_the_rate_to_a_server_that_requires_a_token(
     with served(repository, "--tokens", str(token)) as server:
         done = loadtest("--target", server.target, "--token-file", str(token), *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    (step,) = result_of(tmp_path / "out")["steps"]
+    (step,) = read_json(tmp_path / "out" / "loadtest.json")["steps"]
     assert (step["loop"], step["rate"]) == ("open", 150)
     assert step["errors"] == {}
     assert step["server"] is not None

@@ -1,6 +1,5 @@
 """`octofold report` computes figures from replays, writes files, and refuses wrong folders."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import failure, octofold
+from support.json_files import read_json
 from support.shipped import newest
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -26,16 +26,11 @@ def folder(games: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(games, tmp_path / "greedy"))
 
 
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return result
-
-
 def test_luck_is_removed_with_the_named_values(folder: Path) -> None:
     values = f"ntuple:{newest('ntuple')}"
     done = report(folder, "--luck", values, "--html")
     assert done.returncode == 0, done
-    result = result_of(folder)
+    result = read_json(folder / "result.json")
     found = result["without_luck"]
     assert found["values"] == values
     low, high = found["interval"]
@@ -46,7 +41,7 @@ def test_luck_is_removed_with_the_named_values(folder: Path) -> None:
     assert "<h2>Luck</h2>" in page
     assert "Luckiest and unluckiest" in page
     assert report(folder, "--luck", "none").returncode == 0
-    assert result_of(folder) == result | {"without_luck": None}
+    assert read_json(folder / "result.json") == result | {"without_luck": None}
     assert failure("report", folder, "--luck", "expectimax", code=2) == (
         "--luck requires a judge whose values are in points; the unit of expectimax is heuristic points"
     )
@@ -56,7 +51,7 @@ def test_a_report_from_replays_alone_has_every_figure_of_the_games(folder: Path)
     done = report(folder)
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: 40 games, seed 7**\n")
-    result = result_of(folder)
+    result = read_json(folder / "result.json")
     scores = {episode.game: episode.score for episode in read_replays(folder / "games.replay")}
     assert {row["game"]: row["score"] for row in result["scores"]} == scores
     statistics = result["statistics"]
@@ -72,7 +67,7 @@ def test_a_report_from_replays_alone_has_every_figure_of_the_games(folder: Path)
 
 def test_the_documentation_lists_exactly_the_fields(folder: Path) -> None:
     report(folder)
-    result = result_of(folder)
+    result = read_json(folder / "result.json")
     text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
     described = {
         name.strip("` ")

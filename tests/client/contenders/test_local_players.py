@@ -1,13 +1,11 @@
 """`--player`: local players with options, evaluated like served models."""
 
-import json
 import re
 import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +15,12 @@ from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThrea
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from support.commands import octofold
+from support.json_files import read_json
 from support.players import FirstLegal
 
 
 def games_of(folder: Path) -> dict[int, bytes]:
     return {episode.game: episode.moves for episode in read_replays(folder / "games.replay")}
-
-
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return result
 
 
 @pytest.mark.parametrize(
@@ -123,7 +117,7 @@ def test_an_evaluation_of_a_local_player_is_like_any_other(tmp_path: Path) -> No
     done = octofold("evaluate", *spec, "--games", "12", folder=tmp_path)
     assert done.returncode == 0, done
     (folder,) = (tmp_path / "results").glob("evaluate-random-seed=4-v*-seed5")
-    result = result_of(folder)
+    result = read_json(folder / "result.json")
     assert (result["model"], result["precision"], result["card"]) == ("random:seed=4", "", None)
     assert result["sha256"] == local_player("random:seed=4").sha256
     assert octofold("verify", folder, folder=tmp_path).returncode == 0

@@ -11,6 +11,7 @@ import pytest
 from octofold_client import EvaluationError, FolderInUse, OtherEvaluation, evaluate
 from octofold_game.referee import ReplayError
 from octofold_game.replays import ReplayWriter, read_replays
+from support.json_files import read_json
 from support.players import FirstLegal
 from support.replays import replays_of
 
@@ -41,25 +42,21 @@ def out(played: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(played, tmp_path / "out"))
 
 
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return result
-
-
 def test_a_seed_fixes_the_games_whatever_the_number_in_flight(tmp_path: Path, played: Path) -> None:
     all_games = replays_of(played)
     for games, parallel in ((2, 1), (GAMES, 4), (GAMES, 1024)):
         folder = tmp_path / str(parallel)
         run(folder, games=games, parallel=parallel)
         assert replays_of(folder) == {game: all_games[game] for game in range(games)}
-        assert result_of(folder)["scores"] == result_of(played)["scores"][:games]
+        result = read_json(folder / "result.json")
+        assert result["scores"] == read_json(played / "result.json")["scores"][:games]
     run(tmp_path / "other", seed=2)
     assert replays_of(tmp_path / "other") != all_games
 
 
 def test_the_result_names_everything_that_it_depends_on(target: str, tmp_path: Path) -> None:
     evaluation = evaluate(target, tmp_path, games=GAMES, seed=3).evaluation
-    result = result_of(tmp_path)
+    result = read_json(tmp_path / "result.json")
     assert result == json.loads(json.dumps(evaluation.to_json()))
     assert result["schema"] == 4
     assert (result["model"], result["version"], result["precision"]) == ("small", "1", "fp32")
@@ -80,7 +77,7 @@ def test_the_result_names_everything_that_it_depends_on(target: str, tmp_path: P
 def test_a_larger_number_of_games_adds_to_the_existing_ones(tmp_path: Path, played: Path) -> None:
     run(tmp_path, games=2)
     grown = run(tmp_path)
-    assert json.loads(json.dumps(grown.to_json()))["scores"] == result_of(played)["scores"]
+    assert json.loads(json.dumps(grown.to_json()))["scores"] == read_json(played / "result.json")["scores"]
     assert replays_of(tmp_path) == replays_of(played)
     assert grown.run.moves < sum(game.moves for game in grown.games)
 
@@ -95,7 +92,7 @@ def test_a_smaller_number_of_games_is_reported_without_playing_or_losing_any(out
     assert len(replays_of(out)) == GAMES
     (out / "games.replay").unlink()
     run(out, games=2)
-    assert result_of(out)["games"] == 2  # the other games are lost
+    assert read_json(out / "result.json")["games"] == 2  # the other games are lost
 
 
 def test_a_truncated_or_zeroed_last_record_is_reported_and_played_again(
@@ -192,7 +189,7 @@ def test_two_evaluations_never_write_into_one_folder_at_the_same_time(out: Path)
 
 
 def test_a_game_that_outgrew_the_model_is_named(played: Path) -> None:
-    outgrown = result_of(played)["statistics"]["outgrown_games"]
+    outgrown = read_json(played / "result.json")["statistics"]["outgrown_games"]
     assert outgrown
-    for game in result_of(played)["scores"]:
+    for game in read_json(played / "result.json")["scores"]:
         assert (game["game"] in outgrown) == game["outgrown"] == (game["largest_tile"] == 128)

@@ -1,6 +1,5 @@
 """Foreign networks, each published by one command, play as in PyTorch."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from octofold_game.rules import MOVE_NAMES, afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 from safetensors.torch import save_file
 from support import foreign_networks as networks
+from support.json_files import read_json
 from support.lessons import Lessons, one_hot, snake_lessons, train
 from torch import Tensor, nn
 
@@ -41,11 +41,6 @@ class Ranked(nn.Module):
         return values.view(-1, 4)
 
 
-def card_of(folder: Path) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((folder / "card.json").read_text())
-    return card
-
-
 def publish(arguments: str, lessons_file: Path, *more: str) -> int:
     common = f"--name it --models models --symmetries 2 --boards {lessons_file}"
     return main([*arguments.split(), *common.split(), *more])
@@ -68,7 +63,7 @@ def test_a_foreign_network_is_published_by_one_command_and_keeps_its_answers(
     monkeypatch.chdir(tmp_path)
     assert publish("--module support.foreign_networks:MLP --weights weights.safetensors", lessons_file) == 0
     folder = tmp_path / "models/it/1"
-    card = card_of(folder)
+    card = read_json(folder / "card.json")
     assert card["evidence"]["score"] > max(card["evidence"]["others"].values())
     assert not {"problem", "warning"} & card["evidence"].keys()
     assert card["description"]["reads"]["cells"] == "rows"
@@ -102,7 +97,7 @@ def test_a_value_network_on_afterstates_is_published_and_plays_reward_plus_value
     monkeypatch.chdir(tmp_path)
     command = "--module support.foreign_networks:AfterstateValue --weights value.pt"
     assert publish(command, lessons_file, "--precisions", "fp32") == 0
-    card = card_of(tmp_path / "models/it/1")
+    card = read_json(tmp_path / "models/it/1" / "card.json")
     assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
     assert card["description"]["reads"]["empty_plane"] is False
     others = card["evidence"]["others"]

@@ -1,6 +1,5 @@
 """The three forms of PyTorch networks, and errors about networks that cannot be used."""
 
-import json
 import shlex
 import warnings
 import zipfile
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
 from octofold_game.rules import legal_moves
+from support.cards import read_card
 from support.lessons import Lessons, one_hot, snake_network
 from support.linear_onnx import linear_weights
 from torch import Tensor, nn
@@ -105,8 +105,7 @@ def check_published(place: Path, lessons: Lessons) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     (moves,) = session.run(["move"], {"boards": boards})
     assert np.mean(moves == expected) > 0.999
-    card: dict[str, Any] = json.loads((place / "models/linear/1/card.json").read_text())
-    return card
+    return read_card(place / "models", name="linear")
 
 
 def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: Path) -> None:
@@ -132,7 +131,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_acc
     assert right.endswith(" --planes 16 --answer policy_logits --actions up,down,left,right")
     assert main(shlex.split(right)[1:]) == 0
     assert publish(lessons_file, *command, "--accept") == 0
-    card = json.loads((place / "models/linear/2/card.json").read_text())
+    card = read_card(place / "models", 2, "linear")
     assert "the network scores" in card["evidence"]["problem"]
     assert (
         "Accepted although the description seems wrong" in (place / "models/linear/2/README.md").read_text()

@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from octofold_game.episodes import Episodes
-from octofold_game.play_logs.moves import LoggedMoves
-from octofold_game.play_logs.text import log_writer
-from octofold_game.rules import afterstates
 from octofold_papers import cli
 from octofold_papers.supervised.imitation import Imitation, ImitationOptions
 from octofold_papers.supervised.shards import ShuffledMoves, convert
@@ -20,6 +16,7 @@ from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.networks.build import build
 from octofold_training.run.loop import SavedRun, resume, save_state
+from support.published_tables import log_games
 from support.waiting import wait_for
 
 SMALL = {"kind": "mlp", "dense": [32], "exponents": 16}
@@ -28,19 +25,8 @@ RESIDUAL = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "h
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of a player that prefers down, then right, left and up, which is simple to learn."""
-    episodes, boards, made = Episodes(3, range(60)), [], []
-    while len(episodes.running):
-        legal = afterstates(episodes.boards)[2]
-        choices = np.where(legal, np.array([1, 3, 4, 2]), 0).argmax(axis=1).astype(np.uint8)
-        boards.append(episodes.boards)
-        made.append(choices)
-        episodes.step(choices)
-    all_boards, all_made = np.concatenate(boards), np.concatenate(made)
-    after = afterstates(all_boards)[0][np.arange(len(all_made)), all_made]
     path = tmp_path_factory.mktemp("logs") / "moves.txt.gz"
-    with log_writer(path) as append:
-        append(LoggedMoves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
+    log_games(path, 3, 60)
     return path
 
 

@@ -18,9 +18,9 @@ SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
 TINY = (PublishedRow("MLP4", "report", SMALL, ROWS["MLP4"].published), PublishedRow("cnn-5", "Kondo", SMALL))
 
 
-def convert_games(folder: Path, seed: int) -> None:
-    """Convert the moves of a player that prefers down, then right, left and up."""
-    episodes, boards, made = Episodes(seed, range(20)), [], []
+def log_games(log: Path, seed: int, games: int) -> None:
+    """Log the moves of a player that prefers down, then right, left and up, which is simple to learn."""
+    episodes, boards, made = Episodes(seed, range(games)), [], []
     while len(episodes.running):
         choices = np.where(episodes.legal, np.array([1, 3, 4, 2]), 0).argmax(axis=1).astype(np.uint8)
         boards.append(episodes.boards)
@@ -28,8 +28,13 @@ def convert_games(folder: Path, seed: int) -> None:
         episodes.step(choices)
     all_boards, all_made = np.concatenate(boards), np.concatenate(made)
     after = afterstates(all_boards)[0][np.arange(len(all_made)), all_made]
-    with log_writer(folder / "log.txt") as append:
+    with log_writer(log) as append:
         append(LoggedMoves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
+
+
+def convert_games(folder: Path, seed: int) -> None:
+    """Convert the moves of 20 games of `log_games`."""
+    log_games(folder / "log.txt", seed, 20)
     convert([folder / "log.txt"], folder / "converted", shards=2)
 
 
