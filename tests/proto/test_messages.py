@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from octofold_proto.messages import (
-    DIRECTIONS,
-    MOVES,
-    PROBABILITIES,
-    VOTES,
-)
+from octofold_proto.messages import DIRECTIONS, MOVES, PROBABILITIES, VOTES
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 COUNTS = st.integers(1, 50)

@@ -17,14 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.contract.graph import DEPTH, LEGAL, MOVE, OUTPUTS, POSITIONS, SEARCH_OUTPUTS, VALUE, Tensor
-from octofold_game.contract.model import (
-    CARD_FILE,
-    Card,
-    GraphFile,
-    Precision,
-    ServedPlayer,
-    short_digest,
-)
+from octofold_game.contract.model import CARD_FILE, Card, GraphFile, Precision, ServedPlayer, short_digest
 from octofold_game.system.files import open_regular
 from octofold_proto.errors import ModelError
 
@@ -44,12 +37,7 @@ from octofold_server.models.layouts import (
     choose_search_layout,
     cpu_has_avx2,
 )
-from octofold_server.models.repository import (
-    VersionFolder,
-    check_digest,
-    read_model,
-    read_tensors,
-)
+from octofold_server.models.repository import VersionFolder, check_digest, read_model, read_tensors
 
 _log = logging.getLogger(__name__)
 

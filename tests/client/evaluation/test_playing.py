@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import (
-    BrokenAnswer,
-    DeadlinePassed,
-    NextMoves,
-    OctofoldError,
-    QueueFull,
-    Unavailable,
-)
+from octofold_client import BrokenAnswer, DeadlinePassed, NextMoves, OctofoldError, QueueFull, Unavailable
 from octofold_client.evaluation.playing import PlayedBatch, play
 from octofold_client.rpc.retry import RetryPolicy
 from octofold_game.episodes import Episode

@@ -6,10 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
-from octofold_client import (
-    DeadlinePassed,
-    NextMove,
-)
+from octofold_client import DeadlinePassed, NextMove
 from octofold_client.rpc.calls import Calls, Send, SendBoard
 from octofold_client.rpc.coalescing import Coalescer, TaskRequest, ThreadRequest
 from octofold_proto.octofold.v1 import inference_pb2 as pb

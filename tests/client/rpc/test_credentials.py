@@ -5,12 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from octofold_client import (
-    AsyncClient,
-    Client,
-    Credentials,
-    InvalidRequest,
-)
+from octofold_client import AsyncClient, Client, Credentials, InvalidRequest
 
 
 @pytest.fixture

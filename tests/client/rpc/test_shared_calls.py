@@ -16,13 +16,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from octofold_client import (
-    AsyncClient,
-    Client,
-    ClientClosed,
-    InvalidRequest,
-    NextMove,
-)
+from octofold_client import AsyncClient, Client, ClientClosed, InvalidRequest, NextMove
 from octofold_client.rpc.coalescing import ThreadRequest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc

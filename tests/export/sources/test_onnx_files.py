@@ -18,15 +18,7 @@ from octofold_export.sources.described_network import from_onnx
 from octofold_game.rules import legal_moves
 from onnx import TensorProto, helper, numpy_helper
 from support.lessons import Lessons
-from support.linear_onnx import (
-    READS,
-    Weights,
-    linear,
-    linear_model,
-    product,
-    publish,
-    save,
-)
+from support.linear_onnx import READS, Weights, linear, linear_model, product, publish, save
 
 
 def check_moves(model: Path, weights: Weights, boards: NDArray[np.uint8]) -> None:

@@ -8,15 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from support.linear_onnx import (
-    READS,
-    Weights,
-    linear,
-    linear_model,
-    product,
-    publish,
-    save,
-)
+from support.linear_onnx import READS, Weights, linear, linear_model, product, publish, save
 
 
 def huge(file: Path, _: Weights) -> None:

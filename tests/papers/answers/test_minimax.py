@@ -7,13 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_papers.answers.minimax import (
-    LOST,
-    WON,
-    MinimaxPlayer,
-    costliest_spawns,
-    heuristic,
-)
+from octofold_papers.answers.minimax import LOST, WON, MinimaxPlayer, costliest_spawns, heuristic
 
 Square = NDArray[np.uint8]
 

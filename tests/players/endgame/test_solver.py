@@ -9,16 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
 from octofold_players.endgame import solver
-from octofold_players.endgame.formation import (
-    FIVE,
-    FORMATIONS,
-    SIX,
-    Formation,
-    holds,
-    index,
-    is_goal,
-    shape,
-)
+from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX, Formation, holds, index, is_goal, shape
 from octofold_players.endgame.layers import layers_of, upper_and_lower
 from octofold_players.endgame.solver import Solved, solve
 from support.plain_endgames import exact_chances, reachable

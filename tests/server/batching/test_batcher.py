@@ -11,16 +11,7 @@ import pytest
 from octofold_proto.errors import DeadlinePassed, QueueFull
 from octofold_server.batching import batcher as batcher_module
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
-from support.batches import (
-    Awaited,
-    NewBatcher,
-    NewHeld,
-    assert_answers,
-    boards_of,
-    marked,
-    submit,
-    wait_for,
-)
+from support.batches import Awaited, NewBatcher, NewHeld, assert_answers, boards_of, marked, submit, wait_for
 from support.fakes import RecordingBackend, fake_moves
 
 

@@ -18,18 +18,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 from support.attacks import answer_to
-from support.fuzzing import (
-    AT_ONCE,
-    BODIES,
-    CORPUS,
-    OPEN,
-    OWN,
-    ROUTES,
-    SCALE,
-    cases,
-    fuzzing,
-    mutant,
-)
+from support.fuzzing import AT_ONCE, BODIES, CORPUS, OPEN, OWN, ROUTES, SCALE, cases, fuzzing, mutant
 from support.grpc_calls import raw_stream, raw_unary
 from support.servers import ServerProcess, Start
 

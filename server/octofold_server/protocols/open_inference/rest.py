@@ -21,11 +21,7 @@ from octofold_server.http_transport.bodies import Bodies, send
 from octofold_server.http_transport.calls import REQUEST_ID, Route, failure_of, submit
 from octofold_server.http_transport.probes import readiness_reply
 from octofold_server.protocols.open_inference.operations import OpenInference
-from octofold_server.protocols.open_inference.rest_bodies import (
-    JSON_LENGTH,
-    read_inference,
-    write_inference,
-)
+from octofold_server.protocols.open_inference.rest_bodies import JSON_LENGTH, read_inference, write_inference
 
 ADMIN_THREADS = 4
 """Number of threads that load and unload models. This takes long, and must not delay inference."""
