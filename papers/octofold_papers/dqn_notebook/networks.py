@@ -74,7 +74,8 @@ def _weight_places() -> Tensor:
     """Return the number `[16, 512]` of the weight between each cell and each output of the convolutions.
 
     The weights of all convolutions are numbered from 1; 0 means no connection. If the numbers are used as
-    weights, a board with a single 1 has the numbers of its cell as outputs.
+    weights, a board with a single 1 has the numbers of its cell as outputs. Boards are padded with zeros,
+    even windows with more of them on the right and below.
     """
     boards = torch.eye(16, dtype=torch.float64).view(16, 1, 4, 4)
     outputs: list[Tensor] = []
@@ -82,15 +83,10 @@ def _weight_places() -> Tensor:
     for size in _CONVOLUTION_SIZES:
         end = first + _CONVOLUTION_CHANNELS * size * size
         numbers = torch.arange(first, end, dtype=torch.float64).view(-1, 1, size, size)
-        outputs.append(conv2d(pad_same(boards, size), numbers))
+        before, after = (size - 1) // 2, size // 2
+        outputs.append(conv2d(pad(boards, (before, after, before, after)), numbers))
         first = end
     return torch.cat(outputs, dim=1).flatten(1).long()
-
-
-def pad_same(plane: Tensor, size: int) -> Tensor:
-    """Pad a plane with zeros, so that a convolution with windows of this `size` keeps its shape."""
-    before, after = (size - 1) // 2, size // 2
-    return pad(plane, (before, after, before, after))
 
 
 class QNetworkArchitecture(NetworkArchitecture, frozen=True, kw_only=True, tag="q_network"):
