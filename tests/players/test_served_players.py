@@ -54,6 +54,7 @@ PLAYERS: dict[str, tuple[dict[str, Option], Callable[[Path], ValuePlayer]]] = {
     "expectimax by tiles": ({"cutoff": 0.01}, lambda _: HeuristicExpectimaxPlayer(cutoff=0.01)),
     "ntuple": ({}, lambda folder: NTuplePlayer(folder / "network")),
     "ntuple, tables": ({"depth": 2}, lambda at: NTuplePlayer(at / "network", 2, at / "tables")),
+    "ntuple, deeper": ({"deeper_below": 9}, lambda at: NTuplePlayer(at / "network", deeper_below=9)),
     "perimeter": ({}, lambda folder: PerimeterPlayer(folder / "tables")),
 }
 every_player = pytest.mark.parametrize("name", PLAYERS)

@@ -10,13 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.bitboards import unpack
 from octofold_game.contract.searches import FileSource, Option
 
 from octofold_players.compiled.search_limits import new_state
 from octofold_players.deepening import Budget, DeepeningPlayer, DeepeningSearch, Rows
 from octofold_players.endgame.lookup import EndgameTable
 from octofold_players.endgame.tables import load_tables, read_tables, table_files
-from octofold_players.local_player import card_options
+from octofold_players.local_player import card_options, check_option
 from octofold_players.ntuple.compact_tables import CompactTables, is_compact
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_players.ntuple.search import search_boards
@@ -41,11 +42,14 @@ class NTuplePlayer(DeepeningPlayer):
     """Number of moves to look ahead, 1 to 6. Other programs call depth 1 "1-ply" and depth 2 "3-ply"."""
     tables: Path | None = None
     """A folder of endgame tables, which `octofold-train endgame` makes. None: no tables."""
+    deeper_below: int = 0
+    """Boards with fewer empty cells than this, 0 to 16, are searched one move deeper, because a wrong move on
+    a crowded board can end the game."""
 
     def __post_init__(self) -> None:
         """Check the options.
 
-        Raises `OptionError` if the depth is out of range, `TableFileError` if a file is missing or damaged.
+        Raises `OptionError` if an option is out of range, `TableFileError` if a file is missing or damaged.
         """
         _ = self._search  # created now, to report a missing file before the first move
 
@@ -54,9 +58,10 @@ class NTuplePlayer(DeepeningPlayer):
         cls, options: Mapping[str, Option], files: Mapping[str, NDArray[np.uint8]], cores: int
     ) -> NTupleSearch:
         """Implement `octofold_game.contract.searches.ServedKind.served`."""
-        depth = card_options(cls, options).get("depth", cls.depth)
+        chosen = {"depth": cls.depth, **card_options(cls, options)}
         others = {name: content for name, content in files.items() if name not in _NETWORK_FILES}
-        return NTupleSearch(NTupleNetwork.read(files), depth, read_tables(others) if others else (), cores)
+        tables = read_tables(others) if others else ()
+        return NTupleSearch(NTupleNetwork.read(files), tables=tables, cores=cores, **chosen)
 
     def served_files(self) -> dict[str, FileSource]:
         """Implement `octofold_game.contract.searches.HasFiles.served_files`."""
@@ -74,7 +79,8 @@ class NTuplePlayer(DeepeningPlayer):
     @cached_property
     def _search(self) -> NTupleSearch:
         tables = () if self.tables is None else load_tables(self.tables)
-        return NTupleSearch(NTupleNetwork.load(self.path, paged=True), self.depth, tables)
+        network = NTupleNetwork.load(self.path, paged=True)
+        return NTupleSearch(network, self.depth, tables, deeper_below=self.deeper_below)
 
     def _decisive_arrays(self) -> Iterable[NDArray[np.generic]]:
         yield np.array(self.network.tuples, np.int64)
@@ -96,9 +102,17 @@ class NTupleSearch(DeepeningSearch):
         depth: int,
         tables: tuple[EndgameTable, ...] = (),
         cores: int | None = None,
+        deeper_below: int = 0,
     ) -> None:
         super().__init__(depth, cores, tables)
+        check_option("deeper_below", deeper_below, 0, 16)
         self.network = network
+        self._deeper_below = deeper_below
+
+    def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """Implement `DeepeningSearch.depths`."""
+        empty = np.count_nonzero(unpack(boards) == 0, axis=1)
+        return super().depths(boards) + (empty < self._deeper_below)
 
     def arrays(self) -> list[NDArray[np.generic]]:
         """Return the arrays that the search reads from files."""

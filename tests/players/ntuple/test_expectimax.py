@@ -54,6 +54,18 @@ def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None
     np.testing.assert_allclose(NTupleSearch(network, depth).values(pack(boards)), expected, rtol=1e-5)
 
 
+def test_boards_with_few_empty_cells_are_searched_one_move_deeper(network: NTupleNetwork) -> None:
+    boards = _boards()
+    empty = (boards == 0).sum(axis=1)
+    assert {2, 3} <= set(empty)
+    expected = [
+        _by_definition(network, board, 2 if cells < 3 else 1)
+        for board, cells in zip(boards, empty, strict=True)
+    ]
+    search = NTupleSearch(network, 1, deeper_below=3)
+    np.testing.assert_allclose(search.values(pack(boards)), expected, rtol=1e-5)
+
+
 def test_depth_3_sees_further_than_depth_2(network: NTupleNetwork) -> None:
     board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 1, 1], np.uint8)
     expected = _by_definition(network, board, 3)
