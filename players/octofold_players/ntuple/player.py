@@ -111,8 +111,9 @@ class NTupleSearch(DeepeningSearch):
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """Implement `DeepeningSearch.depths`."""
-        empty = np.count_nonzero(unpack(boards) == 0, axis=1)
-        return super().depths(boards) + (empty < self._deeper_below)
+        depths = super().depths(boards)
+        depths += np.count_nonzero(unpack(boards) == 0, axis=1) < self._deeper_below
+        return depths
 
     def arrays(self) -> list[NDArray[np.generic]]:
         """Return the arrays that the search reads from files."""
