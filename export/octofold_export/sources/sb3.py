@@ -22,6 +22,13 @@ _ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     name: getattr(nn, name) for name in ("Tanh", "ReLU", "ELU", "LeakyReLU", "GELU", "SiLU", "Sigmoid")
 }
 
+_OF_MLP_POLICY = re.compile(
+    r"(q_net(_target)?\.q_net\.\d+|mlp_extractor\.(policy|value)_net\.\d+|action_net|value_net)\.(weight|bias)"
+    r"|log_std"
+)
+"""Names of the tensors of a plain MlpPolicy. With further tensors, this module would rebuild a part of the
+network."""
+
 
 class ActorCritic(nn.Module):
     """The `MlpPolicy` of PPO, A2C and their variants: logits of the actions, and the value of the board."""
@@ -64,10 +71,10 @@ def read_sb3(file: Path) -> tuple[nn.Module, AnswerKind, str, str]:
         for name, value in (content.items() if isinstance(content, Mapping) else ())
         if isinstance(value, Tensor)
     }
-    if own := [name for name in tensors if "features_extractor." in name]:
+    if others := [name for name in tensors if not _OF_MLP_POLICY.fullmatch(name)]:
         raise ExportError(
-            f"{file}: the policy has its own features extractor ({own[0]!r}); give the class of the "
-            "complete network with --module and this file with --weights"
+            f"{file}: no plain MlpPolicy of Stable-Baselines3, because it has {others[0]!r}; give the class "
+            "of the complete network with --module and this file with --weights"
         )
     settings = sb3_data(file)
     if "q_net.q_net.0.weight" in tensors:

@@ -56,8 +56,7 @@ def from_module(
         ExportError: the module, the weights or the encoder cannot be used.
     """
     network, digest, note = read_module(place, weights, state, encoder)
-    if note:
-        report(note)
+    report(note)
     architecture = {"kind": "torch module", "module": place}
     if encoder is not None:
         architecture["encoder"] = encoder
@@ -98,15 +97,22 @@ def read_module(
     """Call `place`, a `package.module:callable`, and load the weights named `state` from the file `weights`.
 
     `encoder` is a `package.module:function`. Returns the network, the SHA-256 of its weights, and a line that
-    describes the weights; the line is empty without `weights`.
+    says where the weights are from.
 
     Raises:
-        ExportError: the callable, the file of the weights or the encoder cannot be used.
+        ExportError: the callable, the file of the weights or the encoder cannot be used, or two calls without
+            `weights` give different weights.
     """
     module = _make_module(place)
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
-        return TorchNetwork(module, place, encode), _digest_of(module.state_dict()), ""
+        digest = _digest_of(module.state_dict())
+        if _digest_of(_make_module(place).state_dict()) != digest:
+            raise ExportError(
+                f"{place} makes a network with random weights; give the file of the trained weights with "
+                "--weights"
+            )
+        return TorchNetwork(module, place, encode), digest, f"weights: as {place} makes them"
     content, digest = read_weights(weights)
     chosen, note = choose_state_dict(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)

@@ -117,7 +117,7 @@ def _in_words(part: _Part, reason: str) -> str:
         return f"{is_}; it {_BOUNDS[match[1]]} {bound}"
     if match := _LENGTH.fullmatch(reason):
         allowed = f"; it {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
-        return f"the length of {place} is {len(content)}{allowed}"
+        return f"{place} has the length {len(content)}{allowed}"
     if isinstance(content, dict) and (tags := _tags(kind)):  # the tag of the union is unknown
         name = next(iter(tags.values())).__struct_config__.tag_field or ""
         tag = _Part(content[name], Literal[*tags], f"{place}.{name}".lstrip("."))

@@ -160,7 +160,7 @@ def test_flags_take_precedence_over_the_file(tmp_path: Path) -> None:
         ("[reads", "not valid TOML"),
         ("[read]\n", "has no 'read'; did you mean reads?"),
         ('[reads]\nkind = "onehot"', "reads.kind is 'onehot', which is none of one_hot, "),
-        ('[answers]\nactions = ["up", "down"]', "the length of answers.actions is 2, not 4"),
+        ('[answers]\nactions = ["up", "down"]', "answers.actions has the length 2, not 4"),
     ],
 )
 def test_an_invalid_description_file_gives_a_one_line_error(text: str, message: str, tmp_path: Path) -> None:

@@ -202,8 +202,12 @@ def test_a_stable_baselines_model_is_a_standard_policy_or_the_users_module(tmp_p
     own = prefixed("q_net.features_extractor.", net) | prefixed("q_net_target.features_extractor.", target)
     save_sb3(tmp_path / "own.zip", own, {})
     check(Net(), tmp_path / "own.zip", net)
-    with pytest.raises(ExportError, match=r"its own features extractor .*--module .*--weights"):
-        read_sb3(tmp_path / "own.zip")
+    recurrent = tensors | prefixed("lstm_actor.", nn.LSTM(16, 16))
+    shared = tensors | prefixed("mlp_extractor.shared_net.0.", nn.Linear(16, 16))
+    for others in (own, recurrent, shared):
+        save_sb3(tmp_path / "others.zip", others, relu)
+        with pytest.raises(ExportError, match=r"no plain MlpPolicy .*--module .*--weights"):
+            read_sb3(tmp_path / "others.zip")
 
 
 def test_the_checksum_detects_a_flipped_bit(tmp_path: Path) -> None:

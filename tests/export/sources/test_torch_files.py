@@ -40,7 +40,9 @@ def dense() -> nn.Module:
 
 
 def three_numbers() -> nn.Module:
-    return Linear(3)
+    network = Linear(3)
+    nn.init.ones_(network.out.weight)
+    return network
 
 
 def that_exits() -> nn.Module:
@@ -143,9 +145,10 @@ def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_acc
     [
         (["--module", "needs_absnt:Linear"], "No module named 'needs_absnt'; did you mean needs_absent?"),
         (["--module", "HERE:linear"], "has no 'linear'; did you mean Linear?"),
+        (["--module", "HERE:Linear"], "makes a network with random weights; give the file of the trained"),
         (["--module", "HERE:Linear", "--weights", "linaer.pt"], "directory; did you mean linear.pt?"),
         (
-            ["--module", "HERE:Linear", "--input", "tiles"],
+            ["--module", "HERE:Linear", "--weights", "linear.pt", "--input", "tiles"],
             "the network accepts no input that fits input tiles, layout flat",
         ),
         (["--module", "Linear"], "must be package.module:callable, got 'Linear'"),

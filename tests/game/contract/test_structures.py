@@ -64,7 +64,7 @@ def test_content_that_fits_becomes_the_structure() -> None:
         ({"others": {"b c": {"count": 2, "name": "!"}}}, "others['b c'].name is '!', not a word"),
         ({"others": {"a": {"cout": 2, "count": 2}}}, "others.a has no 'cout'; did you mean count?"),
         ({"rows": [[1], [2, "x"]]}, "rows[1][1] is 'x', not a whole number"),
-        ({"pair": [1]}, "the length of pair is 1, not 2"),
+        ({"pair": [1]}, "pair has the length 1, not 2"),
         ({"kind": "thick", "on": True}, "thick ones cannot be on"),
         ({"share": "x" * 1000}, f"share is '{'x' * 59}..., not a number"),
         ({"others": {"\ud800" * 99: 3}}, f"others['{chr(92)}ud800"),
@@ -86,7 +86,7 @@ def test_an_error_names_the_place_and_the_wrong_value(content: Any, message: str
         ({}, "held.kind is missing"),
         ({"kind": "thick"}, "held.size is missing"),
         ({"kind": "thin", "sizes": [1, "x"]}, "held.sizes[1] is 'x', not a whole number"),
-        ({"kind": "thin", "sizes": []}, "the length of held.sizes is 0; it must be at least 1"),
+        ({"kind": "thin", "sizes": []}, "held.sizes has the length 0; it must be at least 1"),
         ([], "held is a list, not an object"),
     ],
 )

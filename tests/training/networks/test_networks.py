@@ -93,7 +93,7 @@ def test_tables_have_the_same_sums_and_gradients_on_a_gpu_and_a_cpu() -> None:
         (PAIRED | {"patterns": ["rows"]}, r"patterns\[0\] is 'rows', which is none of lines, squares"),
         (PAIRED | {"patterns": ["lines", "lines"]}, "must not repeat a pattern"),
         (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
-        (PAIRED | {"dense": [8] * 9}, "the length of dense is 9; it must be at most 8"),
+        (PAIRED | {"dense": [8] * 9}, "dense has the length 9; it must be at most 8"),
         (PAIRED | {"dense": 8}, "dense is 8, not a list"),
         (PAIRED | {"dense": [0]}, r"dense\[0\] is 0; it must be at least 1"),
         ({"kind": "pairs", "patterns": ["lines"], "features": 8, "exponents": 16}, "dense is missing"),
