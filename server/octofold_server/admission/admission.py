@@ -279,7 +279,7 @@ class Admission:
 
         Raises:
             Unavailable, UnknownModel, InvalidRequest, BoardError: as in `accept`.
-            QueueFull, InvalidRequest: as in `Batcher.submit`.
+            QueueFull, InvalidRequest: as in `Batcher.submit_all`.
         """
         call = self.accept(request, when_answered, deadline, headers, context=context)
         if refused := self._queue([call]):

@@ -180,17 +180,6 @@ class Batcher:
         """Number of waiting boards, without the boards of long searches."""
         return self._interactive.boards + self._bulk.boards
 
-    def submit(self, call: Call) -> None:
-        """Queue the boards of a call.
-
-        Raises:
-            QueueFull: the queue has no room for all boards or searches of the call; none is queued.
-            InvalidRequest: the searches of the call take longer than `MAX_QUEUED_SEARCH_SECONDS`.
-            Unavailable: the batcher is closed.
-        """
-        if refused := self.submit_all([call]):
-            raise refused.pop()[1]  # popped, so that the error and the list form no cycle
-
     def submit_all(self, calls: Iterable[Call], *, alone: bool = False) -> list[tuple[Call, OctofoldError]]:
         """Queue the boards of calls that arrived together.
 
@@ -202,8 +191,9 @@ class Batcher:
                 may run its boards.
 
         Returns:
-            The refused calls, each with the error that `submit` would raise. If only a part of a joined call
-            fits, the refused callers become a separate call.
+            The refused calls and the reasons: `QueueFull` without room, `InvalidRequest` for searches beyond
+            `MAX_QUEUED_SEARCH_SECONDS`, `Unavailable` if the batcher is closed. If only a part of a joined
+            call fits, the refused callers become a separate call.
         """
         refused: list[tuple[Call, OctofoldError]] = []
         levels = set()

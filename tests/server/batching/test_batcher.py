@@ -11,7 +11,17 @@ import pytest
 from octofold_proto.errors import DeadlinePassed, QueueFull
 from octofold_server.batching import batcher as batcher_module
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
-from support.batches import Awaited, NewBatcher, NewHeld, assert_answers, boards_of, marked, submit, wait_for
+from support.batches import (
+    Awaited,
+    NewBatcher,
+    NewHeld,
+    assert_answers,
+    boards_of,
+    marked,
+    queue,
+    submit,
+    wait_for,
+)
 from support.fakes import RecordingBackend, fake_moves
 
 
@@ -30,7 +40,7 @@ def test_a_batch_requests_the_outputs_of_all_its_calls(new_held: NewHeld) -> Non
     wanted = [frozenset({"votes"}), frozenset[str](), frozenset({"votes", "legal"})]
     calls = [Awaited(boards_of(2), outputs=outputs) for outputs in wanted]
     for call in calls:
-        batcher.submit(call)
+        queue(batcher, call)
     backend.gate.set()
     assert calls[0].result().moves.votes is not None
     assert calls[0].result().moves.probabilities is None

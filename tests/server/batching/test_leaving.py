@@ -21,6 +21,7 @@ from support.batches import (
     boards_of,
     hold,
     marked,
+    queue,
     submit,
     submit_until_refused,
 )
@@ -43,14 +44,14 @@ def test_nothing_keeps_a_call_that_has_ended(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     answered = weakref.ref(submitted := Call(marked(1)))
-    batcher.submit(submitted)
+    queue(batcher, submitted)
     del submitted
     backend.started.acquire()
     assert becomes_true(lambda: answered() is None)  # while the lane waits for other calls
     hold(batcher, backend)
     submit(batcher, marked(2), deadline=time.monotonic() + 1000)  # keeps the watch of deadlines running
     late = weakref.ref(submitted := Call(marked(3), time.monotonic() + 0.01))
-    batcher.submit(submitted)
+    queue(batcher, submitted)
     del submitted
     assert becomes_true(lambda: late() is None)
 
@@ -169,9 +170,9 @@ class Blocking(Awaited):
 def test_a_call_is_answered_if_the_batcher_closes_while_a_lane_ends_a_late_call(new_held: NewHeld) -> None:
     backend, batcher = new_held()
     late = [Blocking(marked(1), time.monotonic() - 1) for _ in range(2)]
-    batcher.submit(late[0])
+    queue(batcher, late[0])
     late[0]._ended.wait()  # the watch of deadlines is busy
-    batcher.submit(late[1])
+    queue(batcher, late[1])
     backend.gate.set()
     late[1]._ended.wait()  # the lane is busy
     waiting = submit(batcher, marked(2))

@@ -13,7 +13,7 @@ from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 from octofold_server.backends.backend import EVERYTHING, UNFINISHED, Moves, RequestedOutputs
 from octofold_server.batching.call import Call
 from octofold_server.batching.search_control import BATCH_SECONDS, SearchControl
-from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, submit, wait_for
+from support.batches import Awaited, NewBatcher, assert_answers, boards_of, marked, queue, submit, wait_for
 from support.fakes import RecordingBackend
 
 CORES = 2
@@ -115,9 +115,9 @@ def test_a_large_call_gives_way_after_every_batch_of_searches(
     backend.gate.clear()
     large = Awaited(marked(1, 20), search_seconds=search_seconds)
     later = Awaited(marked(2), search_seconds=search_seconds)
-    batcher.submit(large)
+    queue(batcher, large)
     backend.started.acquire()
-    batcher.submit(later)
+    queue(batcher, later)
     backend.gate.set()
     wait_for([large, later])
     taken = later.parts[0].batch.taken
@@ -134,7 +134,7 @@ def test_a_search_does_not_wait_for_longer_ones(new_batcher: NewBatcher) -> None
         for mark, seconds in ((2, 2.0), (3, BATCH_SECONDS), (4, math.inf))
     ]
     for call in (*long, *shorter):
-        batcher.submit(call)
+        queue(batcher, call)
     for _ in range(5):
         backend.started.acquire()
     assert sorted(int(batch[0, 0]) for batch in backend.batches) == [1, 1, 2, 3, 4]
@@ -147,19 +147,19 @@ def test_searches_are_refused_if_those_ahead_take_too_long(new_batcher: NewBatch
     batcher = new_batcher(backend, search_cores=CORES)
     backend.gate.clear()
     with pytest.raises(InvalidRequest, match="searches of a call may take at most 240 s, got 300 s"):
-        batcher.submit(Awaited(marked(1, 10), search_seconds=60))
+        queue(batcher, Awaited(marked(1, 10), search_seconds=60))
     calls = [Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60) for _ in range(2)]
     for call in calls:  # their deadlines shorten both searches
-        batcher.submit(call)
+        queue(batcher, call)
 
     def fill() -> None:
         while True:
-            batcher.submit(Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60))
+            queue(batcher, Awaited(marked(1, 10), time.monotonic() + 100, search_seconds=60))
 
     with pytest.raises(QueueFull, match="room for 240 s: no room for"):
         fill()
     shorter = Awaited(marked(2), search_seconds=0.1)
-    batcher.submit(shorter)
+    queue(batcher, shorter)
     with pytest.raises(QueueFull):
         fill()
     calls.append(shorter)
@@ -214,7 +214,7 @@ def test_finished_boards_use_no_turn_of_their_call(
     boards = np.tile(OVER, (60, 1))
     boards[[20, 26, 27, 28]] = 1
     call = Awaited(boards, search_seconds=search_seconds)
-    batcher.submit(call)
+    queue(batcher, call)
     assert_answers(call.result().moves.moves, boards)
     searched = [
         None if requested.running is None else requested.running.tolist() for requested in backend.requested
@@ -259,7 +259,7 @@ def test_a_call_with_too_little_time_for_any_move_ends_with_deadline_exceeded(
 ) -> None:
     batcher = new_batcher(EndlessBackend(), search_cores=CORES)
     call = Awaited(marked(1), search_seconds=0.001)
-    batcher.submit(call)
+    queue(batcher, call)
     with pytest.raises(DeadlinePassed, match="too short"):
         call.result()
 

@@ -19,7 +19,7 @@ from octofold_server.grpc_transport.interface import Metadata
 from octofold_server.grpc_transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, answer_streams
 from octofold_server.models.loading import ServedVersion
 from octofold_server.protocols.octofold_v1 import StreamNextMovesCodec
-from support.batches import Awaited
+from support.batches import Awaited, queue
 from support.fakes import RecordingBackend
 from support.servers import ServeAll
 from support.waiting import becomes_true
@@ -127,7 +127,7 @@ def open_stream(admission: Admission, wire: Wire) -> AnswerStream[pb.StreamNextM
 
 def ask(batcher: Batcher) -> Awaited:
     call = Awaited(np.ones((1, 16), np.uint8))
-    batcher.submit(call)
+    queue(batcher, call)
     return call
 
 

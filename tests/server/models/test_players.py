@@ -12,7 +12,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.version_index import ON_DEMAND
-from support.batches import Awaited
+from support.batches import Awaited, queue
 from support.fakes import FakeBackend
 from support.player_versions import KINDS, write_player, write_version
 from support.registries import BOARD, reason, states
@@ -142,7 +142,7 @@ def test_a_new_version_of_a_player_replaces_the_old_one(repository: Path) -> Non
     with pytest.raises(Unavailable):
         models.resolve("player", "")
     with pytest.raises(Unavailable):
-        old.batcher.submit(Awaited(BOARD))
+        queue(old.batcher, Awaited(BOARD))
     models.close()
 
 

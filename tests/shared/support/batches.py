@@ -51,6 +51,12 @@ class Awaited(Call):
         return self.answer
 
 
+def queue(batcher: Batcher, call: Call) -> None:
+    """Queue the boards of a call, or raise the error with which the batcher refuses it."""
+    for _, error in batcher.submit_all([call]):
+        raise error
+
+
 def submit(
     batcher: Batcher,
     boards: Boards,
@@ -59,7 +65,7 @@ def submit(
     ended_calls: list[Call] | None = None,
 ) -> Awaited:
     call = Awaited(boards, deadline, priority, ended_calls=ended_calls)
-    batcher.submit(call)
+    queue(batcher, call)
     return call
 
 

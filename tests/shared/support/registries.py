@@ -12,7 +12,7 @@ from octofold_server.backends.backend import EVERYTHING, Layout, Moves, Requeste
 from octofold_server.models.loading import ServedVersion
 from octofold_server.models.registry import Models
 
-from support.batches import Awaited
+from support.batches import Awaited, queue
 from support.fakes import FakeBackend, RecordingBackend
 from support.waiting import wait_for
 
@@ -46,7 +46,7 @@ class Another(FakeBackend):
 
 def submit(served: ServedVersion) -> Awaited:
     call = Awaited(BOARD)
-    served.batcher.submit(call)
+    queue(served.batcher, call)
     return call
 
 
