@@ -278,10 +278,7 @@ def with_checks(
     origin = "recorded" if flags.boards else "own games"
     checked = CheckedBoards(source=origin, measured=len(boards.measured), calibration=calibration)
     parity = Parity(
-        precision="fp32",
-        boards=len(reference.boards),
-        one_by_one=SINGLE_BOARDS,
-        equal_moves=round(equal, 5),
+        precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS, equal_moves=round(equal, 5)
     )
     return replace(card, parity=parity, boards=checked)
 

@@ -125,8 +125,7 @@ def find_candidates(hints: Hints, network: Network) -> Candidates:
         missing = [flag, "--answer"] if question else [flag]
         raise NeedsFlags("; ".join(filter(None, (more, question))), flags_with_placeholders(missing))
     others = replace(
-        hints,
-        reads=ReadsHints(type=given.type, planes=given.planes, above=given.above, cells=given.cells),
+        hints, reads=ReadsHints(type=given.type, planes=given.planes, above=given.above, cells=given.cells)
     )
     encodings: dict[tuple[object, ...], tuple[Reads, bool]] = {}
     for bases, known in ((accepted, hints), (try_encodings(others, network)[0], others)):

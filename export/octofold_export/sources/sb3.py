@@ -26,8 +26,7 @@ _OF_MLP_POLICY = re.compile(
     r"(q_net(_target)?\.q_net\.\d+|mlp_extractor\.(policy|value)_net\.\d+|action_net|value_net)\.(weight|bias)"
     r"|log_std"
 )
-"""Names of the tensors of a plain MlpPolicy. With further tensors, this module would rebuild a part of the
-network."""
+"""The names of the tensors of a plain MlpPolicy."""
 
 
 class ActorCritic(nn.Module):
@@ -71,7 +70,7 @@ def read_sb3(file: Path) -> tuple[nn.Module, AnswerKind, str, str]:
         for name, value in (content.items() if isinstance(content, Mapping) else ())
         if isinstance(value, Tensor)
     }
-    if others := [name for name in tensors if not _OF_MLP_POLICY.fullmatch(name)]:
+    if others := [name for name, value in tensors.items() if not _is_of_mlp_policy(name, value)]:
         raise ExportError(
             f"{file}: no plain MlpPolicy of Stable-Baselines3, because it has {others[0]!r}; give the class "
             "of the complete network with --module and this file with --weights"
@@ -80,13 +79,18 @@ def read_sb3(file: Path) -> tuple[nn.Module, AnswerKind, str, str]:
     if "q_net.q_net.0.weight" in tensors:
         network: nn.Module = Sb3QNetwork(tensors, _activation(settings, nn.ReLU, file))
         return network.eval(), "action_values", digest, f"weights: the network q_net in {file}"
-    if "action_net.weight" in tensors:
+    if {"action_net.weight", "value_net.weight"} <= tensors.keys():
         network = ActorCritic(tensors, _activation(settings, nn.Tanh, file))
         return network.eval(), "policy_logits", digest, f"weights: the policy and the value network in {file}"
     raise ExportError(
         f"{file}: not a model of Stable-Baselines3 with an MlpPolicy; give the class of its network with "
         "--module and this file with --weights"
     )
+
+
+def _is_of_mlp_policy(name: str, value: Tensor) -> bool:
+    """Return whether a tensor belongs to a plain MlpPolicy, which has only linear layers."""
+    return bool(_OF_MLP_POLICY.fullmatch(name)) and (value.ndim == 2 or not name.endswith("weight"))
 
 
 def _activation(settings: Mapping[str, Any], default: type[nn.Module], file: Path) -> type[nn.Module]:

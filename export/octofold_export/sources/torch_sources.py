@@ -106,17 +106,26 @@ def read_module(
     module = _make_module(place)
     encode = None if encoder is None else read_encoder(encoder)
     if weights is None:
+        _check_not_random(module, place)
         digest = _digest_of(module.state_dict())
-        if _digest_of(_make_module(place).state_dict()) != digest:
-            raise ExportError(
-                f"{place} makes a network with random weights; give the file of the trained weights with "
-                "--weights"
-            )
-        return TorchNetwork(module, place, encode), digest, f"weights: as {place} makes them"
+        return TorchNetwork(module, place, encode), digest, f"weights: those of {place}"
     content, digest = read_weights(weights)
     chosen, note = choose_state_dict(module, content, state, str(weights))
     load_state(module, chosen.tensors, weights)
     return TorchNetwork(module, place, encode), digest, note
+
+
+def _check_not_random(module: nn.Module, place: str) -> None:
+    """Check that another call of `place` gives a network with the parameters of `module`, unless it fails."""
+    try:
+        again = _make_module(place)
+    except ExportError:
+        return
+    if _digest_of(dict(module.named_parameters())) != _digest_of(dict(again.named_parameters())):
+        raise ExportError(
+            f"two calls of {place} give networks with different weights, as if these were not trained; give "
+            "the file of the trained weights with --weights"
+        )
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, Tensor], file: Path) -> None:

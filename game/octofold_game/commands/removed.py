@@ -13,12 +13,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "ppo": "use octofold-train student, or train PPO with Stable-Baselines3 and use octofold-export",
         "value": "train a value network with any library, and use octofold-export",
     },
-    "octofold analyse": {
-        "--plots": "use --html to see the pictures",
-    },
-    "octofold compare": {
-        "--plots": "use --html to see the picture",
-    },
+    "octofold analyse": {"--plots": "use --html to see the pictures"},
+    "octofold compare": {"--plots": "use --html to see the picture"},
     "octofold loadtest": {
         "--arrivals": "use --rate to send calls at even intervals, or ghz or k6 for other arrival processes",
         "--boards": _LOAD,

@@ -34,10 +34,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 CURVES = Curves(
-    {
-        "loss": "Loss: mean squared error of values",
-        "average_score": "Average score of the games that ended",
-    }
+    {"loss": "Loss: mean squared error of values", "average_score": "Average score of the games that ended"}
 )
 
 _LARGEST_EXPONENT = 17

@@ -204,9 +204,10 @@ def test_a_stable_baselines_model_is_a_standard_policy_or_the_users_module(tmp_p
     check(Net(), tmp_path / "own.zip", net)
     recurrent = tensors | prefixed("lstm_actor.", nn.LSTM(16, 16))
     shared = tensors | prefixed("mlp_extractor.shared_net.0.", nn.Linear(16, 16))
-    for others in (own, recurrent, shared):
+    normalized = tensors | {"mlp_extractor.policy_net.1.weight": torch.ones(8)}
+    for others in (own, recurrent, shared, normalized, prefixed("action_net.", policy)):
         save_sb3(tmp_path / "others.zip", others, relu)
-        with pytest.raises(ExportError, match=r"no plain MlpPolicy .*--module .*--weights"):
+        with pytest.raises(ExportError, match=r"MlpPolicy.*--module .*--weights"):
             read_sb3(tmp_path / "others.zip")
 
 

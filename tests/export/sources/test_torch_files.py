@@ -145,7 +145,7 @@ def test_a_wrong_order_of_actions_is_refused_with_the_right_flags_and_can_be_acc
     [
         (["--module", "needs_absnt:Linear"], "No module named 'needs_absnt'; did you mean needs_absent?"),
         (["--module", "HERE:linear"], "has no 'linear'; did you mean Linear?"),
-        (["--module", "HERE:Linear"], "makes a network with random weights; give the file of the trained"),
+        (["--module", "HERE:Linear"], "networks with different weights, as if these were not trained"),
         (["--module", "HERE:Linear", "--weights", "linaer.pt"], "directory; did you mean linear.pt?"),
         (
             ["--module", "HERE:Linear", "--weights", "linear.pt", "--input", "tiles"],
