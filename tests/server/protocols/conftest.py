@@ -1,4 +1,4 @@
-"""A channel to the server of a file."""
+"""A channel to the server that the tests of a file share."""
 
 from __future__ import annotations
 
