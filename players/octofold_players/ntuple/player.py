@@ -27,7 +27,7 @@ _NETWORK_FILES = {*NTupleNetwork.FILES, *CompactTables.FILES}
 
 @dataclass(frozen=True)
 class NTuplePlayer(DeepeningPlayer):
-    """A player that searches `depth` moves deep for the largest expected score according to a network.
+    """A player that searches for the largest expected score according to a network.
 
     If an endgame table has a move, the player makes this move without a search.
     """
@@ -43,8 +43,8 @@ class NTuplePlayer(DeepeningPlayer):
     tables: Path | None = None
     """A folder of endgame tables, which `octofold-train endgame` makes. None: no tables."""
     deeper_below: int = 0
-    """Boards with fewer empty cells than this, 0 to 16, are searched one move deeper, because a wrong move on
-    a crowded board can end the game."""
+    """Boards with fewer empty cells than this, 0 to 16, are searched one move deeper (at most 6), because a
+    wrong move on a crowded board can end the game."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -111,8 +111,8 @@ class NTupleSearch(DeepeningSearch):
 
     def depths(self, boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
         """Implement `DeepeningSearch.depths`."""
-        depths = super().depths(boards)
-        depths += np.count_nonzero(unpack(boards) == 0, axis=1) < self._deeper_below
+        is_crowded = np.count_nonzero(unpack(boards) == 0, axis=1) < self._deeper_below
+        depths: NDArray[np.uint8] = np.minimum(super().depths(boards) + is_crowded, self.most_depth)
         return depths
 
     def arrays(self) -> list[NDArray[np.generic]]:
