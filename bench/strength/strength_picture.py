@@ -174,7 +174,7 @@ def _reached(axes: Axes, cards: list[tuple[Card, Strength]]) -> None:
             for place, share, top in zip(places.tolist(), shares.tolist(), high.tolist(), strict=True):
                 if share >= 0.005:
                     write_above(axes, f"{share:.0%}", place, top)
-    axes.set_ylim(0, 1.5)
+    axes.set_ylim(0, 1.65)
     axes.set_yticks(np.linspace(0, 1, 6))
     percents(axes)
     axes.set_xlim(-0.5, len(tiles) - 0.5)
