@@ -36,6 +36,8 @@ class LocalPlayer(ABC):
     """Whether `pack_downgraded` halves large tiles before a search can make a 65536."""
     revision: ClassVar[int] = 1
     """Version of the player's code. Increase it with every change of the code that changes moves."""
+    added_options: ClassVar[tuple[str, ...]] = ()
+    """Options that older digests lack. The digest contains them only if they differ from their defaults."""
 
     @property
     def name(self) -> str:
@@ -54,6 +56,9 @@ class LocalPlayer(ABC):
     def sha256(self) -> str:
         """SHA-256 of the kind, the revision, the options and the content of files, but not of their paths."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
+        for name in self.added_options:
+            if options[name] == getattr(type(self), name):
+                del options[name]
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
         for numbers in self._decisive_arrays():

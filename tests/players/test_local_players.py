@@ -1,5 +1,7 @@
 """The promises that every local player keeps."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +80,12 @@ def test_the_digest_covers_options_and_tables_but_not_their_path(tmp_path: Path)
     assert digests[0] == digests[1] != digests[2]
     assert NTuplePlayer(tmp_path / "one", depth=2).sha256 != digests[0]
     assert NTuplePlayer(tmp_path / "one", depth=2).name == f"ntuple:{tmp_path / 'one'},depth=2"
+    assert NTuplePlayer(tmp_path / "one", deeper_below=1).sha256 != digests[0]
+    # Digests from before the option exist in results.
+    old = hashlib.sha256(json.dumps(["ntuple", 2, {"depth": 1, "tables": None}]).encode())
+    for part in (np.array(tuples), values):
+        old.update(part.data)
+    assert digests[0] == old.hexdigest()
     assert RandomPlayer().sha256 != RandomPlayer(seed=1).sha256
 
     class ChangedPlayer(RandomPlayer):

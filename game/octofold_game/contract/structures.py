@@ -28,12 +28,7 @@ _WORDS = {
 }
 """Plain words for msgspec's names of types."""
 
-_BOUNDS = {
-    ">=": "must be at least",
-    "<=": "must be at most",
-    ">": "must be above",
-    "<": "must be below",
-}
+_BOUNDS = {">=": "must be at least", "<=": "must be at most", ">": "must be above", "<": "must be below"}
 
 _LONGEST_VALUE = 60
 """Maximum number of characters of a wrong value in an error, since content may be hostile."""

@@ -35,6 +35,7 @@ class NTuplePlayer(DeepeningPlayer):
     kind: ClassVar[str] = "ntuple"
     value_unit: ClassVar[str] = "points"
     revision: ClassVar[int] = 2
+    added_options: ClassVar[tuple[str, ...]] = ("deeper_below",)
 
     path: Path
     """The folder of the network, such as `runs/teacher`, or a weight file of TDL2048."""
