@@ -205,9 +205,15 @@ def test_a_stable_baselines_model_is_a_standard_policy_or_the_users_module(tmp_p
     recurrent = tensors | prefixed("lstm_actor.", nn.LSTM(16, 16))
     shared = tensors | prefixed("mlp_extractor.shared_net.0.", nn.Linear(16, 16))
     normalized = tensors | {"mlp_extractor.policy_net.1.weight": torch.ones(8)}
-    for others in (own, recurrent, shared, normalized, prefixed("action_net.", policy)):
+    for others, reason in (
+        (own, "features_extractor"),
+        (recurrent, "lstm_actor"),
+        (shared, "shared_net"),
+        (normalized, r"policy_net\.1\.weight"),
+        (prefixed("action_net.", policy), "not a model"),
+    ):
         save_sb3(tmp_path / "others.zip", others, relu)
-        with pytest.raises(ExportError, match=r"MlpPolicy.*--module .*--weights"):
+        with pytest.raises(ExportError, match=rf"{reason}.*--module .*--weights"):
             read_sb3(tmp_path / "others.zip")
 
 
