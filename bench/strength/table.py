@@ -86,7 +86,7 @@ def table(cards: list[tuple[Card, Strength]], speeds: Mapping[str, str]) -> str:
     others = "".join(
         f"; `{card.name}`: {made.games:,} games" for card, made in cards if commands[card.name] != usual
     )
-    speed = " Boards/s: on [two cores](docs/speed.md#all-models)."
+    speed = " Boards/s: on [two cores of two machines](docs/speed.md#all-models)."
     return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by `{usual}`{others}.{speed}", ""])
 
 
