@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from octofold_training import cli
-from octofold_training.learners.distil import DistilOptions
 from octofold_training.learners.ntuple_td import NTupleOptions
+from octofold_training.learners.student_run import DistilOptions
 from octofold_training.networks.build import build
 from octofold_training.recipes import RecipeError, read_recipe
 from octofold_training.run.options import check_options

@@ -19,10 +19,11 @@ from octofold_players.ntuple.network import NTupleNetwork
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.strength import StrengthEstimates, strength
-from octofold_training.learners import distil, ntuple_td
+from octofold_training.learners import ntuple_td, student_run
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
-from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.distil import Distillation
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
+from octofold_training.learners.student_run import DistilOptions
 from octofold_training.networks.architectures import kinds
 from octofold_training.networks.build import interface_of
 from octofold_training.recipes import Recipe, RecipeError, read_recipe
@@ -216,7 +217,7 @@ def _train_student(recipe: Recipe, flags: StudentFlags) -> None:
         run = DeviceDistillation(options, network, teacher, device)
     else:
         run = Distillation(options, network, teacher, device)
-    train_network(run, flags, distil.CURVES)
+    train_network(run, flags, student_run.CURVES)
 
 
 TRAINERS = {

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from octofold_players.ntuple.network import NTupleNetwork
-from octofold_training.learners import distil
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
-from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.distil import Distillation
+from octofold_training.learners.student_run import CURVES, DistilOptions
 from octofold_training.run.loop import train
 from octofold_training.run.training_run import TrainingRun
 
@@ -48,7 +48,7 @@ def trainers_of(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[st
         return DeviceDistillation(DeviceDistilOptions(**(ON_DEVICE | changes)), sizes, teacher)
 
     return {
-        "device": Trainer(on_device, distil.CURVES, {"slices": 3}, "but the recipe has"),
-        "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
-        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
+        "device": Trainer(on_device, CURVES, {"slices": 3}, "but the recipe has"),
+        "student": Trainer(student, CURVES, {"slices": 3}, "but the recipe has"),
+        "muon": Trainer(student_with_muon, CURVES, {"slices": 3}, "but the recipe has"),
     }

@@ -56,11 +56,11 @@ def test_tuples_of_six_cells_are_numbered_exactly() -> None:
 
 def test_the_first_half_follows_the_teacher_and_the_second_the_student(table: MoveTable) -> None:
     pool = TensorPool(64, table, torch.Generator().manual_seed(1))
-    boards, legal = pool.batch()
+    boards, legal = pool.boards, table.legal(pool.boards)
     first, last = legal.int().argmax(dim=1), 3 - legal.flip(1).int().argmax(dim=1)
     teachers, students = table.slide(boards, first)[0][:32], table.slide(boards, last)[0][32:]
     pool.advance(first, last)
-    spawned = pool.batch()[0] - torch.cat([teachers, students])
+    spawned = pool.boards - torch.cat([teachers, students])
     assert ((spawned > 0).sum(dim=1) == 1).all()  # no game ends with its first move
 
 
@@ -69,7 +69,7 @@ def test_games_of_the_student_start_from_boards_that_the_teacher_reached(
 ) -> None:
     pool = TensorPool(256, table, torch.Generator().manual_seed(1))
     pool.warm_up(TensorTeacher(teacher, CPU), 384)
-    tiles = (pool.batch()[0][128:].int().exp2() * (pool.batch()[0][128:] > 0)).sum(dim=1)
+    tiles = (pool.boards[128:].int().exp2() * (pool.boards[128:] > 0)).sum(dim=1)
     begun = (tiles <= 8).float().mean().item()  # a quarter, and a third of the rest, from the first snapshot
     assert begun == pytest.approx(0.5, abs=0.15)
     assert tiles.max() > 300  # from the last
@@ -79,7 +79,7 @@ def test_the_first_games_have_different_lengths(teacher: NTupleNetwork, table: M
     """In lockstep, the sums of tiles after 60 moves would be 132 with a standard deviation of 5."""
     pool = TensorPool(512, table, torch.Generator().manual_seed(1))
     pool.warm_up(TensorTeacher(teacher, CPU), 60)
-    boards = pool.batch()[0][:256]
+    boards = pool.boards[:256]
     sums = (boards.int().exp2() * (boards > 0)).sum(dim=1)
     counts = torch.histc(sums, bins=4, min=0, max=140)
     assert counts.min() > 40  # of 64; three standard deviations less
@@ -97,10 +97,10 @@ def test_a_restored_pool_continues_as_if_not_interrupted(teacher: NTupleNetwork,
     for each in (pool, later):
         each._teachers.generator = each._students.generator = torch.Generator().manual_seed(2)
         for _ in range(100):
-            boards, legal = each.batch()
+            boards, legal = each.boards, table.legal(each.boards)
             moves = values.action_values(boards).argmax(dim=1)
             each.advance(moves, legal.int().argmax(dim=1))
-        outcomes.append(each.batch()[0])
+        outcomes.append(each.boards)
     assert torch.equal(*outcomes)
 
 
@@ -108,6 +108,6 @@ def test_no_step_waits_for_the_device(table: MoveTable) -> None:
     """Meta tensors have no data, so a step that reads a value would fail."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         pool = TensorPool(64, table, torch.Generator())
-        _, legal = pool.batch()
+        legal = table.legal(pool.boards)
         moves = legal.int().argmax(dim=1)
         pool.advance(moves, moves)

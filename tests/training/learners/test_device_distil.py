@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
-from torch.optim.swa_utils import AveragedModel
 
 ARCHITECTURE = {"kind": "pairs", "patterns": ["lines"], "features": 8, "dense": [32], "exponents": 16}
 
@@ -32,33 +30,6 @@ def test_the_student_learns_to_agree_with_the_teacher(teacher: NTupleNetwork) ->
     last = run.learn(40)
     assert last.accuracy > first.accuracy + 0.025
     assert last.student_games > 0
-
-
-def test_the_symmetry_of_a_position_does_not_change_its_target(
-    teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The preference of a student for the fuller side turns with the board, so the loss is the same for all
-    symmetries."""
-
-    class FullerSide(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scale = torch.nn.Parameter(torch.ones(()))
-
-        def forward(self, one_hot: torch.Tensor) -> torch.Tensor:
-            tiles = 1 - one_hot[:, 0].float()
-            sides = [tiles[:, 0], tiles[:, :, 3], tiles[:, 3], tiles[:, :, 0]]
-            return torch.stack([side.sum(dim=1) for side in sides], dim=1) * self.scale
-
-    losses = []
-    for symmetry in (0, 3, 6):
-        run = DeviceDistillation(_options(), ARCHITECTURE, teacher)
-        run.network = FullerSide()
-        run.averaged = AveragedModel(run.network)
-        drawn = torch.full((64,), symmetry)
-        monkeypatch.setattr(torch, "randint", lambda *_, drawn=drawn, **__: drawn)
-        losses.append(run.learn(3).loss)
-    assert losses[0] == losses[1] == losses[2]
 
 
 def test_networks_and_options_that_cannot_be_trained_are_refused(teacher: NTupleNetwork) -> None:

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
-from octofold_training.learners.distil import Distillation, DistilOptions, distillation_loss
+from octofold_training.games.tensor_teacher import TensorTeacher
+from octofold_training.learners import student_run
+from octofold_training.learners.distil import Distillation
+from octofold_training.learners.student_run import DistilOptions, distillation_loss
 from octofold_training.run.loop import SavedRun, resume, save_state
 from torch import nn
 
@@ -57,10 +61,33 @@ def test_the_symmetry_of_a_position_does_not_change_its_target(
         run = Distillation(_options(), ARCHITECTURE, teacher)
         run.pool.warm_up(teacher)
         run.network = _EquivariantStudent()
-        run._random = np.random.default_rng(seed)
+        run._generator.manual_seed(seed)
         progress = run.learn(5)
         outcomes.append((progress.loss, progress.accuracy, run.pool.boards.tolist()))
     assert outcomes[0] == outcomes[1]
+
+
+def test_labels_look_as_many_moves_ahead_as_the_recipe_says(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(depth=2), ARCHITECTURE, teacher)
+    run.warm_up()
+    boards, values = run._label()
+    expected = TensorTeacher(teacher, torch.device("cpu")).action_values(boards, depth=2)
+    torch.testing.assert_close(values, expected)
+
+
+def test_positions_are_learned_from_again_once_there_are_enough(
+    teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(student_run, "_LATEST_BATCHES", 4)
+    run = Distillation(_options(reuse=3), ARCHITECTURE, teacher)
+    run.warm_up()
+    run.learn(3)
+    assert run.positions == 3 * 64
+    run.learn(2)
+    assert run.positions == (3 + 2 * 3) * 64
+    assert run._latest is not None
+    boards, values = run._latest.draw(64, run._generator)
+    np.testing.assert_allclose(values, teacher.action_values(pack(boards.numpy())), rtol=1e-5)
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_zero(teacher: NTupleNetwork) -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.errors import TrainingError
-from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
-from octofold_training.learners.student_run import HiddenMuon
+from octofold_training.learners.distil import Distillation
+from octofold_training.learners.muon import HiddenMuon
+from octofold_training.learners.student_run import CURVES, DistilOptions
 from octofold_training.networks.build import build
 from octofold_training.run.loop import resume, train
 from torch import nn
@@ -27,7 +28,7 @@ def _with_gradients() -> nn.Module:
 def test_muon_updates_the_convolutions_between_hidden_layers_and_clears_their_gradients() -> None:
     network = _with_gradients()
     before = {name: weights.detach().clone() for name, weights in network.named_parameters()}
-    HiddenMuon(network).step(1e-3)
+    HiddenMuon(network, weight_decay=0.01).step(1e-3)
     after = dict(network.named_parameters())
     assert {name for name in after if not torch.equal(after[name], before[name])} == HIDDEN
     assert {name for name in after if after[name].grad is None} == HIDDEN
@@ -37,7 +38,7 @@ def test_a_step_has_the_same_length_in_every_direction_and_that_of_adamw() -> No
     network = _with_gradients()
     weights = network.get_parameter("convolutions.1.weight")
     before = weights.detach().clone()
-    HiddenMuon(network).step(1e-3)
+    HiddenMuon(network, weight_decay=0.01).step(1e-3)
     step = (weights.detach() - before).flatten(1)
     along = torch.linalg.svdvals(step)
     assert along.max() < 2 * along.min()  # those of the gradient differ by a factor of 50 or more
@@ -50,7 +51,7 @@ def test_a_network_without_weights_for_muon_is_refused() -> None:
         {"kind": "pairs", "patterns": ["lines"], "features": 8, "dense": [12], "exponents": 16},
     ):
         with pytest.raises(TrainingError, match="needs convolutions between hidden layers"):
-            HiddenMuon(build(without))
+            HiddenMuon(build(without), weight_decay=0.01)
 
 
 def test_a_run_can_switch_to_muon(teacher: NTupleNetwork, tmp_path: Path) -> None:

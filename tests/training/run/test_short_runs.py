@@ -7,7 +7,8 @@ import pytest
 import torch
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training import cli
-from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.distil import Distillation
+from octofold_training.learners.student_run import DistilOptions
 from octofold_training.run.training_run import TrainingRun
 from torch import Tensor, nn
 

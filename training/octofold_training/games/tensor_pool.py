@@ -40,10 +40,10 @@ class TensorPool:
         if moves:
             self._students.restart()
 
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Return the boards `[B, 16] uint8` for the next `advance`, and their legal moves `[B, 4]`."""
-        both = (self._teachers, self._students)
-        return torch.cat([each.boards for each in both]), torch.cat([each.legal for each in both])
+    @property
+    def boards(self) -> Tensor:
+        """The boards `[B, 16] uint8` for the next `advance`. Each has a legal move."""
+        return torch.cat([self._teachers.boards, self._students.boards])
 
     def advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
         """Make one legal move in each game: the teacher's in the first half, the student's in the second.

@@ -1,4 +1,10 @@
-"""The base class of runs that learn from a teacher: the student, its optimizer and its learning rate.
+"""Distillation: a policy network learns the teacher's preferences among the four moves.
+
+The soft label of a position is softmax(q / temperature), where q are the teacher's action values: reward plus
+afterstate value. So the student loses little by a move that is nearly as good as the best one. Soft labels
+come from Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015. The network sees
+each position under a random symmetry. One forward pass gives both the loss and the student's moves in its own
+games.
 
 The learning rate rises, stays constant, and falls only in the last part of the run. Before the
 fall, a run can be extended without loss, and the averaged weights are nearly as good as after a fall.
@@ -7,6 +13,8 @@ fall, a run can be extended without loss, and the averaged weights are nearly as
 from __future__ import annotations
 
 import math
+import time
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,23 +22,37 @@ from typing import Any, ClassVar
 import torch
 from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.commands.options import option
+from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple.network import NTupleNetwork
 from torch import Tensor, nn
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
+from octofold_training.learners.muon import HiddenMuon
 from octofold_training.networks.architectures import Architecture, require_architecture, values_afterstates
-from octofold_training.networks.build import build, require_planes
+from octofold_training.networks.build import ILLEGAL, build, require_planes
+from octofold_training.networks.encoding import OneHot, fastest_type
+from octofold_training.run.curves import Curves
 from octofold_training.run.options import fit_to_run
+from octofold_training.run.random_state import reseed
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # number of different exponents in a teacher's games
 _WEIGHT_DECAY = 0.01
+_LATEST_BATCHES = 256  # number of batches from which the option `reuse` draws
+
+CURVES = Curves(
+    {
+        "loss": "Loss: divergence from the teacher (nats)",
+        "accuracy": "Accuracy: share of moves that agree with the teacher",
+    },
+    scale="log",
+)
 
 
 @dataclass(frozen=True)
-class StudentOptions:
-    """The options of every run that learns from a teacher."""
+class DistilOptions:
+    """Options of a distillation."""
 
     start: str = option(
         "",
@@ -51,6 +73,17 @@ class StudentOptions:
         "positions over which the learning rate rises from 0; at most a tenth of the run",
         minimum=1,
         fits_run=True,
+    )
+    temperature: float = option(
+        300.0, "temperature in points: a move worse by this many points is e times less likely", minimum=1
+    )
+    depth: int = option(
+        1, "search depth of the teacher for the labels and for its own games, in moves", minimum=1, maximum=2
+    )
+    reuse: int = option(
+        1,
+        "updates per labeled batch; all but the first draw from the latest 256 batches, once these exist",
+        minimum=1,
     )
     cool_down: float = option(
         0.3, "share of the run, at its end, during which the learning rate falls to 0", maximum=1
@@ -82,64 +115,15 @@ class StudentProgress(RunProgress):
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
-class HiddenMuon:
-    """The optimizer Muon for the weights of all convolutions but the first, as matrices `[C_out, C_in * 4]`.
-
-    Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the
-    singular values of an update equal and learns more from an update than AdamW. It needs matrix
-    products of the layer's size. They are cheap beside a convolution, which uses its weights on many cells of
-    every board. For a dense layer in batches of a thousand, they would take about as long as the gradients.
-
-    The steps are as long as AdamW's steps, so that both optimizers can use the same learning rate and weight
-    decay (Liu and others, "Muon is Scalable for LLM Training", 2025).
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        """Prepare the optimizer.
-
-        Raises:
-            TrainingError: the network has no convolutions after the first.
-        """
-        convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
-        self._weights = convolutions[1:]
-        if not self._weights:
-            raise TrainingError("muon = true needs convolutions between hidden layers; the network has none")
-        self._matrices = [nn.Parameter(each.detach().view(len(each), -1)) for each in self._weights]
-        self._muon = torch.optim.Muon(
-            self._matrices, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw"
-        )
-
-    def step(self, learning_rate: float) -> None:
-        """Update the weights and clear their gradients, so that AdamW does not update them, too."""
-        for weight, matrix in zip(self._weights, self._matrices, strict=True):
-            assert weight.grad is not None
-            matrix.grad, weight.grad = weight.grad.flatten(1), None
-        for group in self._muon.param_groups:
-            group["lr"] = learning_rate
-        self._muon.step()
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that `restore` needs."""
-        return self._muon.state_dict()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`.
-
-        Raises:
-            ValueError: the state has a different number of layers.
-        """
-        self._muon.load_state_dict(state)
-
-
 class StudentRun(TrainingRun[StudentProgress]):
-    """A student, its optimizer and its averaged weights. Subclasses add the games and the loss."""
+    """A student, its optimizer and its averaged weights. Subclasses add the games and the teacher."""
 
-    options: StudentOptions
+    options: DistilOptions
     origin_method: ClassVar[str]
 
     def __init__(
         self,
-        options: StudentOptions,
+        options: DistilOptions,
         architecture: Architecture,
         teacher: NTupleNetwork,
         device: torch.device | None = None,
@@ -167,8 +151,14 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY, fused=True
         )
-        self._muon = HiddenMuon(self.network) if options.muon else None
+        self._muon = HiddenMuon(self.network, _WEIGHT_DECAY) if options.muon else None
         self.averaged = averaged_over(self.network, options.batch_size / options.averaged)
+        self._device = device or torch.device("cpu")
+        self._generator = torch.Generator(self._device).manual_seed(options.seed)
+        self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
+        self._cells, self._moves = (torch.from_numpy(each).long().to(device) for each in (CELLS, MOVES))
+        size = _LATEST_BATCHES * options.batch_size
+        self._latest = _LatestLabels(size, self._device) if options.reuse > 1 else None
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -203,29 +193,70 @@ class StudentRun(TrainingRun[StudentProgress]):
         rate = risen * cool_down_factor(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
-    def _step(self, loss: Tensor, positions: int) -> None:
-        """Make an optimizer step for `loss`, the mean over `positions` positions."""
+    def learn(self, batches: int = 20) -> StudentProgress:
+        """Label `batches` batches and learn from them, or from fewer at the end of the run.
+
+        Waits for a GPU once.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+        start, before = time.perf_counter(), self.positions
+        batches = min(batches, math.ceil(self.updates_left / self.options.reuse))
+        measures = torch.stack([self._next_batch() for _ in range(batches)])
+        loss, accuracy, regret, ended = measures.mean(dim=0).tolist()
+        learned = self.positions - before
+        figures = self._figures(time.perf_counter() - start, learned, loss, accuracy=accuracy, regret=regret)
+        return StudentProgress(**figures, student_games=round(ended * batches))
+
+    @abstractmethod
+    def _label(self) -> tuple[Tensor, Tensor]:
+        """Return the next batch: boards `[B, 16] uint8`, and the teacher's values of their moves `[B, 4]`.
+
+        Each board has a legal move. Illegal moves have the value `-inf`.
+        """
+
+    @abstractmethod
+    def _advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
+        """Make a legal move in each game of the batch: the teacher's in the first half, else the student's.
+
+        Returns the number `[]` of the student's games that ended and were replaced.
+        """
+
+    def _next_batch(self) -> Tensor:
+        """Label a batch, learn from it, make a move in each of its games, and learn from earlier positions.
+
+        Returns `[4]`: the batch's loss and agreement, the mean regret of the student's own moves in points,
+        and the number of the student's games that ended.
+        """
+        boards, values = self._label()
+        loss, logits = self._learn_from(boards, values)
+        teacher_moves = values.argmax(dim=1)
+        student_moves = logits.masked_fill(values.isinf(), -torch.inf).argmax(dim=1)
+        half = len(boards) // 2
+        regret = values[half:].amax(dim=1) - values[half:].gather(1, student_moves[half:, None])[:, 0]
+        agreement = (teacher_moves == student_moves).float().mean()
+        ended = self._advance(teacher_moves, student_moves)
+        if self._latest:
+            self._latest.add(boards, values)
+            for _ in range(self._latest.is_full * (self.options.reuse - 1)):
+                self._learn_from(*self._latest.draw(len(boards), self._generator))
+        return torch.stack([loss, agreement, regret.mean(), ended.float()])
+
+    def _learn_from(self, boards: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Make an optimizer step for a batch. Return its loss `[]` and logits `[B, 4]` before the step."""
+        symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
+        views = boards.gather(1, self._cells[symmetries])
+        # Turn the moves of each view back to moves on the board.
+        logits = self.network(self._one_hot(views)).gather(1, self._moves[symmetries])
+        loss = distillation_loss(logits, values, self.options.temperature)
         self._take_gradients(loss)
         if self._muon:
             self._muon.step(self.learning_rate())
         self._optimizer.step()
         self.averaged.update_parameters(self.network)
-        self.positions += positions
-
-    def _progress(
-        self, seconds: float, updates: int, loss: float, accuracy: float, regret: float, games: float
-    ) -> StudentProgress:
-        """Return the report on `updates` updates.
-
-        `loss`, `accuracy` and `regret` are means over these updates. `games` is the mean number of the
-        student's games that ended in an update.
-
-        Raises:
-            TrainingError: the loss is not a finite number.
-        """
-        learned = updates * self.options.batch_size
-        figures = self._figures(seconds, learned, loss, accuracy=accuracy, regret=regret)
-        return StudentProgress(**figures, student_games=round(games * updates))
+        self.positions += len(boards)
+        return loss.detach(), logits.detach()
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs."""
@@ -238,3 +269,49 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._start = state["start"]
         if self._muon and "muon" in state:  # a run that used AdamW alone has saved no state of Muon
             self._muon.restore(state["muon"])
+        # Otherwise, the resumed run would draw the same numbers as at its beginning.
+        reseed(self._generator, self.options.seed, self.positions)
+
+
+class _LatestLabels:
+    """The latest `size` labeled positions, on a device. A resumed run collects new ones."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._boards = torch.zeros(size, 16, dtype=torch.uint8, device=device)
+        self._values = torch.zeros(size, 4, device=device)
+        self._added = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are `size` positions. Fewer would be learned from too often."""
+        return self._added >= len(self._boards)
+
+    def add(self, boards: Tensor, values: Tensor) -> None:
+        """Add boards `[B, 16]` with the values of their moves `[B, 4]`, in place of the oldest."""
+        start = self._added % len(self._boards)
+        self._boards[start : start + len(boards)] = boards
+        self._values[start : start + len(boards)] = values
+        self._added += len(boards)
+
+    def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return random positions: boards `[count, 16]` and the values of their moves `[count, 4]`."""
+        size = len(self._boards)
+        places = torch.randint(size, (count,), generator=generator, device=generator.device)
+        return self._boards[places], self._values[places]
+
+
+def distillation_loss(logits: Tensor, values: Tensor, temperature: float) -> Tensor:
+    """Return the mean Kullback-Leibler divergence of a policy from the teacher's soft labels, in nats.
+
+    Illegal moves have the probability 0 in both. Players mask these moves, so the network need not learn
+    which moves are legal.
+
+    Args:
+        logits: the logits of the policy, `[B, 4]`.
+        values: the teacher's values in points, `[B, 4]`, `-inf` if illegal.
+        temperature: the temperature of the soft labels, in points.
+    """
+    soft_labels = torch.softmax(values / temperature, dim=1)
+    logits = logits.masked_fill(values.isinf(), ILLEGAL)
+    entropy = -torch.xlogy(soft_labels, soft_labels).sum(dim=1).mean()
+    return nn.functional.cross_entropy(logits, soft_labels) - entropy
