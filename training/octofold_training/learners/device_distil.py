@@ -21,7 +21,6 @@ from octofold_training.games.tensor_pool import TensorPool
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners.student_run import DistilOptions, StudentRun
 from octofold_training.networks.architectures import Architecture
-from octofold_training.run.options import require_same
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,6 @@ class DeviceDistillation(StudentRun):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, which may come from another device. See `StudentRun.restore`."""
-        require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)

@@ -14,7 +14,6 @@ from torch import Tensor
 from octofold_training.games.position_pool import PositionPool
 from octofold_training.learners.student_run import DistilOptions, StudentRun
 from octofold_training.networks.architectures import Architecture
-from octofold_training.run.options import require_same
 
 
 class Distillation(StudentRun):
@@ -58,12 +57,6 @@ class Distillation(StudentRun):
         return {**super().state(), "games": games}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, see `StudentRun.restore`.
-
-        The run of `state` may have had another batch size if the total number of games is the same.
-        """
+        """Continue from `state`, see `StudentRun.restore`."""
         super().restore(state)
-        games = {name: part.numpy().view(np.uint64) for name, part in state["games"].items()}
-        if len(games["boards"]) != self.options.batch_size * self.options.slices:
-            require_same(("batch_size", "slices"), state["options"], self.options)
-        self.pool.restore(games)
+        self.pool.restore({name: part.numpy().view(np.uint64) for name, part in state["games"].items()})

@@ -33,7 +33,7 @@ from octofold_training.networks.architectures import Architecture, require_archi
 from octofold_training.networks.build import ILLEGAL, build, require_planes
 from octofold_training.networks.encoding import OneHot, fastest_type
 from octofold_training.run.curves import Curves
-from octofold_training.run.options import fit_to_run
+from octofold_training.run.options import fit_to_run, require_same
 from octofold_training.run.random_state import reseed
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
@@ -265,6 +265,7 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `TrainingRun.restore`."""
+        require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         self._start = state["start"]
         if self._muon and "muon" in state:  # a run that used AdamW alone has saved no state of Muon
