@@ -3,18 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
-from octofold_game.bitboards import pack
 from octofold_players.ntuple.network import NTupleNetwork
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.errors import TrainingError
 from octofold_training.games.tensor_teacher import TensorTeacher
 from octofold_training.learners import student_run
+from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation
-from octofold_training.learners.student_run import DistilOptions, distillation_loss
+from octofold_training.learners.student_run import DistilOptions, _LatestLabels, distillation_loss
 from octofold_training.run.loop import SavedRun, resume, save_state
 from torch import nn
 
@@ -68,26 +68,41 @@ def test_the_symmetry_of_a_position_does_not_change_its_target(
 
 
 def test_labels_look_as_many_moves_ahead_as_the_recipe_says(teacher: NTupleNetwork) -> None:
-    run = Distillation(_options(depth=2), ARCHITECTURE, teacher)
-    run.warm_up()
-    boards, values = run._label()
-    expected = TensorTeacher(teacher, torch.device("cpu")).action_values(boards, depth=2)
-    torch.testing.assert_close(values, expected)
+    on_device = DeviceDistilOptions(batch_size=64, slices=1, depth=2, warm_up_moves=50)
+    for run in (
+        Distillation(_options(depth=2), ARCHITECTURE, teacher),
+        DeviceDistillation(on_device, ARCHITECTURE, teacher),
+    ):
+        run.warm_up()
+        boards, values = run._label()
+        expected = TensorTeacher(teacher, torch.device("cpu")).action_values(boards, depth=2)
+        torch.testing.assert_close(values, expected)
 
 
 def test_positions_are_learned_from_again_once_there_are_enough(
     teacher: NTupleNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(student_run, "_LATEST_BATCHES", 4)
-    run = Distillation(_options(reuse=3), ARCHITECTURE, teacher)
+    run = Distillation(_options(reuse=3, positions=11 * 64.0), ARCHITECTURE, teacher)
     run.warm_up()
     run.learn(3)
     assert run.positions == 3 * 64
-    run.learn(2)
-    assert run.positions == (3 + 2 * 3) * 64
     assert run._latest is not None
-    boards, values = run._latest.draw(64, run._generator)
-    np.testing.assert_allclose(values, teacher.action_values(pack(boards.numpy())), rtol=1e-5)
+    with patch.object(run._latest, "draw", wraps=run._latest.draw) as draw:
+        run.learn(2)
+        assert (run.positions, draw.call_count) == ((3 + 2 * 3) * 64, 2 * 2)
+    run.learn()
+    assert run.positions == 11 * 64  # the run ends in the middle of a batch's updates
+
+
+def test_the_latest_labels_replace_the_oldest() -> None:
+    latest = _LatestLabels(6, torch.device("cpu"))
+    for batch in range(5):
+        latest.add(torch.full((2, 16), batch, dtype=torch.uint8), torch.full((2, 4), float(batch)))
+        assert latest.is_full == (batch >= 2)
+    boards, values = latest.draw(1000, torch.Generator().manual_seed(1))
+    assert boards.unique().tolist() == [2, 3, 4]
+    assert torch.equal(boards[:, :4].float(), values)
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_zero(teacher: NTupleNetwork) -> None:

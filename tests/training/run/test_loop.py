@@ -111,6 +111,21 @@ def test_a_removed_option_begins_no_new_stage(student: Trainer, tmp_path: Path) 
     assert stage["positions"] == run.positions
 
 
+def test_an_option_that_is_new_begins_a_stage_unless_it_has_its_default(
+    student: Trainer, tmp_path: Path
+) -> None:
+    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}
+    student.train(tmp_path, positions=320.0, **fitting)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    for options in (state["options"], state["stages"][-1]["options"]):
+        del options["reuse"]
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
+    for reuse in (1, 4):
+        student.train(tmp_path, positions=320.0 * (1 + reuse), reuse=reuse, **fitting)
+        stages = checkpoints.load(tmp_path / "net").training["stages"]
+        assert [stage["options"]["reuse"] for stage in stages] == ([1] if reuse == 1 else [1, 4])
+
+
 def _assert_same(left: Any, right: Any) -> None:
     assert type(left) is type(right)
     if isinstance(left, dict):

@@ -1,8 +1,8 @@
 """Distillation on one GPU, which holds the games, the teacher's tables and the student.
 
-In `distil`, games and teacher are on the CPU, which labels some ten thousand positions a second per core. In
-this module, only reports leave the device, so the student keeps a GPU busy. The module also runs on a CPU,
-for tests.
+In `distil`, games and teacher are on the CPU, where a core labels some twenty thousand positions a second two
+moves deep. In this module, only reports leave the device, so the student keeps a GPU busy. The module also
+runs on a CPU, for tests.
 """
 
 from __future__ import annotations

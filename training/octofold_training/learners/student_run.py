@@ -12,7 +12,6 @@ fall, a run can be extended without loss, and the averaged weights are nearly as
 
 from __future__ import annotations
 
-import math
 import time
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from octofold_training.networks.build import ILLEGAL, build, require_planes
 from octofold_training.networks.encoding import OneHot, fastest_type
 from octofold_training.run.curves import Curves
 from octofold_training.run.options import fit_to_run, require_same
-from octofold_training.run.random_state import reseed
+from octofold_training.run.random_state import restore_generator
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
 _EXPONENTS = LARGEST_EXPONENT + 1  # number of different exponents in a teacher's games
@@ -59,7 +58,7 @@ class DistilOptions:
         "folder of a checkpoint with the same [network], from which a new run starts; empty: random weights",
     )
     positions: float = option(
-        100e6, "positions that the whole run learns from, including resumed parts", minimum=1
+        100e6, "positions that the whole run learns from, including resumed parts and repetitions", minimum=1
     )
     batch_size: int = option(1024, "positions per update", minimum=2)
     slices: int = option(
@@ -181,11 +180,6 @@ class StudentRun(TrainingRun[StudentProgress]):
         self.network.load_state_dict(start.network.state_dict())
         self._start = start.provenance
 
-    @property
-    def updates_left(self) -> int:
-        """Number of updates until the end of the run, at least one."""
-        return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
-
     def learning_rate(self) -> float:
         """Return the rate of the next update. It rises linearly, stays constant, and falls linearly to 0."""
         options = self.options
@@ -193,21 +187,20 @@ class StudentRun(TrainingRun[StudentProgress]):
         rate = risen * cool_down_factor(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
-    def learn(self, batches: int = 20) -> StudentProgress:
+    def learn(self, batches: int = 50) -> StudentProgress:
         """Label `batches` batches and learn from them, or from fewer at the end of the run.
-
-        Waits for a GPU once.
 
         Raises:
             TrainingError: the loss is not a finite number.
         """
         start, before = time.perf_counter(), self.positions
-        batches = min(batches, math.ceil(self.updates_left / self.options.reuse))
-        measures = torch.stack([self._next_batch() for _ in range(batches)])
-        loss, accuracy, regret, ended = measures.mean(dim=0).tolist()
+        measures = [self._next_batch()]
+        while len(measures) < batches and not self.finished:
+            measures.append(self._next_batch())
+        loss, accuracy, regret, ended = torch.stack(measures).mean(dim=0).tolist()
         learned = self.positions - before
         figures = self._figures(time.perf_counter() - start, learned, loss, accuracy=accuracy, regret=regret)
-        return StudentProgress(**figures, student_games=round(ended * batches))
+        return StudentProgress(**figures, student_games=round(ended * len(measures)))
 
     @abstractmethod
     def _label(self) -> tuple[Tensor, Tensor]:
@@ -240,7 +233,8 @@ class StudentRun(TrainingRun[StudentProgress]):
         if self._latest:
             self._latest.add(boards, values)
             for _ in range(self._latest.is_full * (self.options.reuse - 1)):
-                self._learn_from(*self._latest.draw(len(boards), self._generator))
+                if not self.finished:
+                    self._learn_from(*self._latest.draw(len(boards), self._generator))
         return torch.stack([loss, agreement, regret.mean(), ended.float()])
 
     def _learn_from(self, boards: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -261,7 +255,7 @@ class StudentRun(TrainingRun[StudentProgress]):
     def state(self) -> dict[str, Any]:
         """Return everything that `restore` needs."""
         muon = {"muon": self._muon.state()} if self._muon else {}
-        return {**super().state(), "start": self._start, **muon}
+        return {**super().state(), "start": self._start, "generator": self._generator.get_state(), **muon}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `TrainingRun.restore`."""
@@ -270,8 +264,8 @@ class StudentRun(TrainingRun[StudentProgress]):
         self._start = state["start"]
         if self._muon and "muon" in state:  # a run that used AdamW alone has saved no state of Muon
             self._muon.restore(state["muon"])
-        # Otherwise, the resumed run would draw the same numbers as at its beginning.
-        reseed(self._generator, self.options.seed, self.positions)
+        generator = state.get("generator", torch.empty(0))  # states of version 0.2.0 may have none
+        restore_generator(self._generator, generator, self.options.seed, self.positions)
 
 
 class _LatestLabels:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
 from uuid import uuid4
@@ -146,7 +146,11 @@ def resume(run: TrainingRun[Any], folder: Path) -> SavedRun:
         run.seconds, run.positions = counts.seconds, counts.positions
         require_same(fixed_options(run.options), state["options"], run.options)
         run.restore(state)
-        return SavedRun(require_stages(state["stages"]), state["identity"])
+        defaults = {each.name: each.default for each in fields(run.options)}  # of options that are new
+        stages = require_stages(state["stages"])
+        return SavedRun(
+            [stage | {"options": defaults | stage["options"]} for stage in stages], state["identity"]
+        )
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
