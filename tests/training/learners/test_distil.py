@@ -89,7 +89,7 @@ def test_positions_are_learned_from_again_once_there_are_enough(
     assert run.positions == 3 * 64
     assert run._latest is not None
     with patch.object(run._latest, "draw", wraps=run._latest.draw) as draw:
-        run.learn(2)
+        run.learn(6)
         assert (run.positions, draw.call_count) == ((3 + 2 * 3) * 64, 2 * 2)
     run.learn()
     assert run.positions == 11 * 64  # the run ends in the middle of a batch's updates

@@ -154,8 +154,8 @@ class StudentRun(TrainingRun[StudentProgress]):
         self.averaged = averaged_over(self.network, options.batch_size / options.averaged)
         self._device = device or torch.device("cpu")
         self._generator = torch.Generator(self._device).manual_seed(options.seed)
-        self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
-        self._cells, self._moves = (torch.from_numpy(each).long().to(device) for each in (CELLS, MOVES))
+        self._one_hot = OneHot(architecture["exponents"], fastest_type(self._device), self._device)
+        self._cells, self._moves = (torch.from_numpy(each).long().to(self._device) for each in (CELLS, MOVES))
         size = _LATEST_BATCHES * options.batch_size
         self._latest = _LatestLabels(size, self._device) if options.reuse > 1 else None
 
@@ -187,15 +187,16 @@ class StudentRun(TrainingRun[StudentProgress]):
         rate = risen * cool_down_factor(self.positions, options.positions, options.cool_down)
         return options.learning_rate * rate
 
-    def learn(self, batches: int = 50) -> StudentProgress:
-        """Label `batches` batches and learn from them, or from fewer at the end of the run.
+    def learn(self, updates: int = 50) -> StudentProgress:
+        """Make at least `updates` updates, to the end of a labeled batch, or fewer at the end of the run.
 
         Raises:
             TrainingError: the loss is not a finite number.
         """
         start, before = time.perf_counter(), self.positions
+        enough = before + updates * self.options.batch_size
         measures = [self._next_batch()]
-        while len(measures) < batches and not self.finished:
+        while self.positions < enough and not self.finished:
             measures.append(self._next_batch())
         loss, accuracy, regret, ended = torch.stack(measures).mean(dim=0).tolist()
         learned = self.positions - before
@@ -232,7 +233,7 @@ class StudentRun(TrainingRun[StudentProgress]):
         ended = self._advance(teacher_moves, student_moves)
         if self._latest:
             self._latest.add(boards, values)
-            for _ in range(self._latest.is_full * (self.options.reuse - 1)):
+            for _ in range(self.options.reuse - 1 if self._latest.is_full else 0):
                 if not self.finished:
                     self._learn_from(*self._latest.draw(len(boards), self._generator))
         return torch.stack([loss, agreement, regret.mean(), ended.float()])
@@ -269,7 +270,7 @@ class StudentRun(TrainingRun[StudentProgress]):
 
 
 class _LatestLabels:
-    """The latest `size` labeled positions, on a device. A resumed run collects new ones."""
+    """The latest `size` labeled positions, a number of whole batches. A resumed run collects new ones."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self._boards = torch.zeros(size, 16, dtype=torch.uint8, device=device)
