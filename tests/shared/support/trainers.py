@@ -19,7 +19,7 @@ class Trainer:
     """A maker of training runs of one kind. It also has options that would make it a different run."""
 
     def __init__(
-        self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, int], other_run: str
+        self, make: Callable[..., TrainingRun[Any]], curves: Any, other_size: dict[str, Any], other_run: str
     ) -> None:
         self.make, self.curves, self.other_size, self.other_run = make, curves, other_size, other_run
 
@@ -48,7 +48,9 @@ def trainers_of(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[st
         return DeviceDistillation(DeviceDistilOptions(**(ON_DEVICE | changes)), sizes, teacher)
 
     return {
-        "device": Trainer(on_device, CURVES, {"slices": 3}, "but the recipe has"),
-        "student": Trainer(student, CURVES, {"batch_size": 32, "slices": 1}, "but the recipe has"),
+        "device": Trainer(on_device, CURVES, {"start": "other", "slices": 3}, "but the recipe has"),
+        "student": Trainer(
+            student, CURVES, {"start": "other", "batch_size": 32, "slices": 1}, "but the recipe has"
+        ),
         "muon": Trainer(student_with_muon, CURVES, {"slices": 3}, "but the recipe has"),
     }

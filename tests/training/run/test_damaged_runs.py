@@ -110,7 +110,7 @@ def test_a_state_of_another_run_is_refused(trainer: Trainer, tmp_path: Path) -> 
     save_state(trainer.make(), tmp_path, SavedRun((), ""))
     with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
         resume(trainer.make(other=True), tmp_path)
-    sizes = ", ".join(f"{name} = {size}" for name, size in trainer.other_size.items())
+    sizes = ", ".join(f"{name} = {size!r}" for name, size in trainer.other_size.items())
     with pytest.raises(TrainingError, match=rf"state\.pt: the run has .* but the recipe has {sizes}; change"):
         resume(trainer.make(**trainer.other_size), tmp_path)
 

@@ -175,7 +175,7 @@ class NTupleLearner:
         values = known.values.reshape(len(known.stages) + 1, -1)
         entries = self._entries.reshape(len(network.stages) + 1, -1, 3)
         entries[:, :, 0] = values
-        entries[:, :, 1:] = (values != 0)[:, :, None] * _INITIAL_SUMS
+        np.multiply((values != 0)[:, :, None], _INITIAL_SUMS, out=entries[:, :, 1:])
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:

@@ -32,7 +32,7 @@ from octofold_training.networks.architectures import Architecture, require_archi
 from octofold_training.networks.build import ILLEGAL, build, require_planes
 from octofold_training.networks.encoding import OneHot, fastest_type
 from octofold_training.run.curves import Curves
-from octofold_training.run.options import fit_to_run, require_same
+from octofold_training.run.options import fit_to_run
 from octofold_training.run.random_state import restore_generator
 from octofold_training.run.training_run import RunProgress, TrainingRun, averaged_over, cool_down_factor
 
@@ -56,15 +56,17 @@ class DistilOptions:
     start: str = option(
         "",
         "folder of a checkpoint with the same [network], from which a new run starts; empty: random weights",
+        fixed=True,
     )
     positions: float = option(
         100e6, "positions that the whole run learns from, including resumed parts and repetitions", minimum=1
     )
-    batch_size: int = option(1024, "positions per update", minimum=2)
+    batch_size: int = option(1024, "positions per update", minimum=2, fixed=True)
     slices: int = option(
         4,
         "number of groups of games; batches come from them in turn, so that successive batches share no game",
         minimum=1,
+        fixed=True,
     )
     learning_rate: float = option(2e-3, "peak learning rate, reached after the warm-up")
     warm_up: float = option(
@@ -260,7 +262,6 @@ class StudentRun(TrainingRun[StudentProgress]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, see `TrainingRun.restore`."""
-        require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         self._start = state["start"]
         if self._muon and "muon" in state:  # a run that used AdamW alone has saved no state of Muon

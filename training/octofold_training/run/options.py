@@ -64,8 +64,8 @@ def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) 
     changed = {name: getattr(options, name) for name in names}
     changed = {name: now for name, now in changed.items() if before.get(name, now) != now}
     if changed:
-        had = ", ".join(f"{name} = {before[name]}" for name in changed)
-        has = ", ".join(f"{name} = {now}" for name, now in changed.items())
+        had = ", ".join(f"{name} = {before[name]!r}" for name in changed)
+        has = ", ".join(f"{name} = {now!r}" for name, now in changed.items())
         raise TrainingError(
             f"the run has {had}, but the recipe has {has}; change it back, or name another --state and "
             "another --checkpoint to begin another run"
