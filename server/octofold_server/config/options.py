@@ -102,7 +102,8 @@ class Config:
     )
     # These are `octofold_game.contract.model.PRECISIONS`; importing that module would load numpy.
     precision: Literal["auto", "fp32", "int8", "fp16"] = option(
-        "auto", "precision of the models; auto uses int8 on a CPU with AVX2, fp16 on a GPU, fp32 otherwise"
+        "auto",
+        "precision; models without it fail. auto: int8 on a CPU with AVX2, fp16 on a GPU, else fp32",
     )
     max_batch_size: int = option(
         0,

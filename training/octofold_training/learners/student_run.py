@@ -63,10 +63,7 @@ class DistilOptions:
     )
     batch_size: int = option(1024, "positions per update", minimum=2, fixed=True)
     slices: int = option(
-        4,
-        "number of groups of games; batches come from them in turn, so that successive batches share no game",
-        minimum=1,
-        fixed=True,
+        4, "groups of games, used in turn, so that successive batches share no game", minimum=1, fixed=True
     )
     learning_rate: float = option(2e-3, "peak learning rate, reached after the warm-up")
     warm_up: float = option(

@@ -65,3 +65,13 @@ def test_a_request_that_fits_the_document_is_answered(
     schema = {**document["components"]["schemas"]["inference"], "components": document["components"]}
     jsonschema.Draft202012Validator(schema).validate(request_body)
     assert ask(server, "POST", INFER, request_body).status == 200
+
+
+def test_an_answer_has_the_described_form(document: Any, ask: Ask, server: Served) -> None:
+    for method, path in (("get", "/v2/models/{model}/ready"), ("post", "/v2/repository/index")):
+        name = document["paths"][path][method]["responses"]["200"]["$ref"].rpartition("/")[2]
+        content = document["components"]["responses"][name].get("content")
+        reply = ask(server, method.upper(), path.format(model="fake"))
+        assert (reply.status, bool(reply.body)) == (200, bool(content))
+        if content:
+            jsonschema.validate(reply.json, content["application/json"]["schema"])
