@@ -67,12 +67,11 @@ table: $(VENV)/light ## rebuild the README's table of results from the model car
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
 	$(BIN)/python bench/strength/pages.py
 
-lint: $(VENV)/dev ## check style, types, import directions and generated stubs
+lint: $(VENV)/dev ## check style, types and import directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m octofold_proto.generate --check
 
 test: $(if $(TESTS),$(VENV)/dev,$(VENV)/compiled-tests) ## run all tests but the long ones (or those that TESTS names), in WORKERS processes
 	$(PYTEST) $(TESTS)

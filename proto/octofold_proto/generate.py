@@ -1,14 +1,12 @@
-"""Generates the stubs of every .proto file in this package, or checks that the committed stubs are current.
+"""Generates the stubs of every .proto file in this package: `python -m octofold_proto.generate`.
 
-Run it as `python -m octofold_proto.generate [--check]`. Stubs work with the protobuf runtime of the
+A test checks that the committed stubs are current. Stubs work with the protobuf runtime of the
 compiler's major version and of the next one. The compiler is pinned to protobuf 6, so the stubs work with 6
 and 7.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from importlib import resources
 from pathlib import Path
@@ -75,19 +73,6 @@ def stale_stubs() -> list[Path]:
     return sorted(path for path in fresh.keys() | committed.keys() if fresh.get(path) != committed.get(path))
 
 
-def main() -> int:
-    """Run the command and return its exit code."""
-    parser = argparse.ArgumentParser(description="Generate the protobuf stubs of octofold_proto.")
-    parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if a stub is stale")
-    if parser.parse_args().check:
-        stale = stale_stubs()
-        for path in stale:
-            print(f"stale: {path} (run python -m octofold_proto.generate)", file=sys.stderr)
-        return 1 if stale else 0
+if __name__ == "__main__":
     for path in generate(ROOT):
         print(path)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -90,6 +90,7 @@ def analyse(options: Options) -> None:
     content = {"schema": SCHEMA, **conditions.to_json()} | asdict(analysis)
     completeness = conditions.completeness([ending.game for ending in endings])
     if completeness.missing:
+        text += f"\n\n{completeness.reason}"
         print(completeness.reason, file=sys.stderr)
     if not options.json:
         print_markdown(text, Console())

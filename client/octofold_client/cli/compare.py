@@ -150,10 +150,10 @@ def _check(options: Options, question: Question | None) -> None:
             f"--limit must be above {FIRST_GAMES}, got {options.limit}: the first {FIRST_GAMES} games only "
             "set the cap of the scores"
         )
-    if folders and options.until_decided:
-        raise UsageError("--until-decided plays games, so it needs players instead of result folders")
-    if folders and options.models:
-        raise UsageError("--models starts a server for games, so it needs models instead of result folders")
+    new = {"--until-decided": options.until_decided, "--models": options.models, "--games": options.games}
+    new |= {"--seed": options.seed, "--watch": options.watch}
+    if folders and (flag := next((name for name, given in new.items() if given), None)):
+        raise UsageError(f"{flag} is for new games, so it needs players instead of result folders")
     if options.models:
         existing(options.models)
 

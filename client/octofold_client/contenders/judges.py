@@ -117,7 +117,9 @@ def served_judge(client: Client, selected: ServedModel) -> Judge:
 
 def _player_opinion(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
     values = player.action_values(boards)
-    return Opinion(values.argmax(axis=1).astype(np.int8), values)
+    # A player with endgame tables may make another move than its values say.
+    own = player.next_moves(boards) if getattr(player, "endgames", ()) else values.argmax(axis=1)
+    return Opinion(own.astype(np.int8), values)
 
 
 def _model_opinion(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:

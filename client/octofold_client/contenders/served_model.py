@@ -87,6 +87,10 @@ class ServedModel:
         )
 
 
+SEARCH_TIMEOUT_SECONDS = 600.0
+"""Timeout of a call of searches. With less time, a server may search many boards less deep than it should."""
+
+
 class ServedSource:
     """A `MoveSource` that asks the server for the moves of a model version."""
 
@@ -94,7 +98,8 @@ class ServedSource:
         self.target = client.target
         self.server_version = client.server_version
         # Do not retry here: the evaluation sends the boards of a failed call to another server.
-        self.ask = client.source_of(served.model, served.version.version, NO_RETRY, served.check)
+        timeout = SEARCH_TIMEOUT_SECONDS if served.is_player else None
+        self.ask = client.source_of(served.model, served.version.version, NO_RETRY, served.check, timeout)
 
 
 class RemotePlayer:

@@ -216,17 +216,22 @@ class Client:
         return self._begin(calls.next_moves(boards, with_probabilities, search_seconds, with_value))
 
     def source_of(
-        self, model: str, version: str, retry: RetryPolicy, check: Callable[[NextMoves], NextMoves]
+        self,
+        model: str,
+        version: str,
+        retry: RetryPolicy,
+        check: Callable[[NextMoves], NextMoves],
+        timeout_seconds: float | None = None,
     ) -> Callable[[NDArray[np.uint8]], PendingAnswer[NextMoves]]:
         """Return a faster form of `begin_next_moves` for many calls to one model version.
 
         Answers lack probabilities and search results. Each passes through `check`, which may raise an error.
         """
-        calls = self._calls.override(model=model, version=version, retry=retry)
+        own = self._calls.override(model=model, version=version, timeout_seconds=timeout_seconds, retry=retry)
 
         def ask(boards: NDArray[np.uint8]) -> PendingAnswer[NextMoves]:
             # This repeats the body of `_begin` to save a call, because evaluations call it very often.
-            conversation = checked(calls.next_moves(boards, with_probabilities=False), check)
+            conversation = checked(own.next_moves(boards, with_probabilities=False), check)
             return PendingAnswer(self._start, conversation, next(conversation), self._while_waiting)
 
         return ask

@@ -43,6 +43,8 @@ class Candidate(msgspec.Struct, frozen=True):
     weights: str
     first_game: int
     average: float
+    depth: int = 2  # files of version 0.2.0 may lack it, and the next field
+    games: int = 300
 
 
 def tune(flags: TuneFlags) -> None:
@@ -65,10 +67,12 @@ def tune(flags: TuneFlags) -> None:
             for each in drawn:
                 weights = _option_text(each * units)
                 if done == len(played):
-                    played.append(Candidate(weights, first_game, _average(flags, weights, first_game)))
+                    average = _average(flags, weights, first_game)
+                    played.append(Candidate(weights, first_game, average, flags.depth, flags.games))
                     with appending(file) as opened:
                         opened.write(msgspec.json.encode(played[-1]).decode() + "\n")
-                if (played[done].weights, played[done].first_game) != (weights, first_game):
+                wanted = Candidate(weights, first_game, played[done].average, flags.depth, flags.games)
+                if played[done] != wanted:
                     raise TrainingError(f"{file} belongs to a run with other flags; name another --state")
                 averages.append(played[done].average)
                 done += 1

@@ -226,9 +226,9 @@ class Table:
                     raise OutOfTime
 
     def results(self) -> list[Result]:
-        """Return the results so far: games up to `options.games` of every network, stage and number of views.
+        """Return the results of every network, stage and number of views that has played all games.
 
-        This includes networks and stages in the folder that the options do not name.
+        The options need not name it. The average of fewer games would be too low: short games end first.
 
         Raises:
             TrainingError: a file is damaged.
@@ -239,7 +239,7 @@ class Table:
             for views in VIEWS:
                 games = read_games(place / f"games-{views}.jsonl")
                 games = [game for game in games if game["game"] < self.options.games]
-                if games:
+                if len(games) == self.options.games:
                     found.append(result_of(name, positions, views, games, place))
         return found
 

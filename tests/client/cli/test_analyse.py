@@ -36,6 +36,9 @@ def test_analyse_without_a_judge_shows_where_games_end_and_how_to_name_a_judge(f
     assert all(ending["games"] == sum(ending["quarters"]) for ending in analysis["endings"])
     assert sum(ending["games"] for ending in analysis["endings"]) == 40
     assert (folder / "analysis.md").read_text().startswith("**greedy version 1")
+    conditions = folder / "conditions.json"
+    conditions.write_text(conditions.read_text().replace("{", '{"games": 50, ', 1))
+    assert "Only 40 of 50 games are finished." in analyse(folder).stdout
 
 
 def test_a_judge_finds_the_costliest_moves_and_the_report_links_to_them(folder: Path) -> None:

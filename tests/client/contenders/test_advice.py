@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from octofold_client import Client, ModelVersion
 from octofold_client.cli.judge_flags import JudgeFlags
-from octofold_client.contenders.judges import Advice, local_adviser, served_adviser
+from octofold_client.contenders.judges import Advice, local_adviser, local_judge, served_adviser
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.answers import NextMove
 from octofold_client.terminal.hand import remark
@@ -22,7 +22,7 @@ from octofold_players.endgame.tables import save_table
 from octofold_players.perimeter.player import PerimeterPlayer
 
 
-def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path) -> None:
+def test_the_move_that_a_player_advises_and_judges_by_is_the_one_that_it_makes(tmp_path: Path) -> None:
     save_table(tmp_path, SIX, 6, solve(SIX, 6))
     player = PerimeterPlayer(tmp_path, depth=1)
     boards = np.random.default_rng(0).choice(np.array([0, 0, 0, 1, 2, 3], np.uint8), (50, 16))
@@ -31,6 +31,7 @@ def test_the_move_that_a_player_advises_is_the_one_that_it_makes(tmp_path: Path)
     assert (moves != player.action_values(boards).argmax(axis=1)).any()  # the tables decide
     adviser = local_adviser(f"perimeter:{tmp_path},depth=1")
     assert [adviser.advise(board).choice for board in boards] == moves.tolist()
+    assert local_judge(f"perimeter:{tmp_path},depth=1").ask(boards).choices.tolist() == moves.tolist()
 
 
 def test_a_local_player_gives_values_in_its_unit_and_judges_a_move() -> None:

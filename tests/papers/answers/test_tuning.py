@@ -48,7 +48,7 @@ def test_later_candidates_play_better_than_the_first(tmp_path: Path) -> None:
 
 def test_candidates_of_other_flags_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _tune(tmp_path, 9) == 0
-    assert _tune(tmp_path, 9, "--seed", "2") == 1
+    assert _tune(tmp_path, 9, "--seed", "2") == _tune(tmp_path, 9, "--depth", "2") == 1
     assert "belongs to a run with other flags; name another --state" in capsys.readouterr().err
     (tmp_path / "candidates.jsonl").write_text("[]\n")
     assert _tune(tmp_path, 9) == 1

@@ -169,6 +169,7 @@ def test_a_table_that_is_stopped_at_any_point_ends_the_same(
         table_of(moves, tmp_path, TINY[:1], games=1).run(minutes=0.0)
     parts = table_of(moves, tmp_path, TINY[:1], interrupt, games=1)
     parts.run()
+    assert not table_of(moves, tmp_path, TINY[:1], games=2).results()
     for mine, theirs in zip(parts.results(), whole[0].results(), strict=True):
         assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
 

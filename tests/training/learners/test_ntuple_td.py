@@ -208,8 +208,9 @@ def test_tuples_that_are_added_later_change_nothing_at_first_and_then_learn(tmp_
     resumed = NTupleLearner.resume(options, tmp_path)
     assert resumed.network.tuples == options.tuples
     assert np.abs(resumed.network.values[NTupleNetwork.size(SMALL) :]).max() > 0
-    with pytest.raises(TrainingError, match="has tuples"):
-        NTupleLearner.resume(_options(), tmp_path)
+    for other, said in ((_options(), "has tuples"), (replace(options, start="other"), "has start")):
+        with pytest.raises(TrainingError, match=said):
+            NTupleLearner.resume(other, tmp_path)
 
 
 def test_a_stage_that_is_added_later_begins_with_the_previous_values_of_smaller_tiles(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from octofold_training.networks.architectures import Architecture
 class DeviceDistilOptions(DistilOptions):
     """Options of a distillation on one device. The defaults suit a large GPU."""
 
-    batch_size: int = option(16_384, "positions per update; must be even", minimum=2)
+    batch_size: int = option(16_384, "positions per update; must be even", minimum=2, fixed=True)
     learning_rate: float = option(4e-3, "peak learning rate, reached after the warm-up")
     warm_up_moves: int = option(
         8_000,

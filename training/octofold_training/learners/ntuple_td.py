@@ -141,6 +141,7 @@ class _Counts(msgspec.Struct):
     moves: Annotated[int, msgspec.Meta(ge=0)]
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     seed: int
+    start: str | None = None  # unknown in states of version 0.2.0
 
 
 class NTupleLearner:
@@ -182,25 +183,11 @@ class NTupleLearner:
         """Continue a run that `save` wrote to `folder`, with the tuples and stages that it had.
 
         Raises:
-            TrainingError: the tuples or stages of `options` do not begin with those of the run, the seed
-                differs, or the counts of the run cannot be read.
+            TrainingError: the tuples or stages of `options` do not begin with those of the run, the seed or
+                the start differs, or the counts of the run cannot be read.
             TableFileError: the network of the run cannot be read.
         """
         saved = NTupleNetwork.load(folder)
-        for name, had, has in (
-            ("tuples", saved.tuples, options.tuples),
-            ("stages", saved.stages, options.stages),
-        ):
-            if has[: len(had)] != had:
-                raise TrainingError(
-                    f"{folder}: the run has {name} {had}, but the recipe has {has}; name another --state to "
-                    "begin another run"
-                )
-        learner = cls(options)
-        entries = np.empty((len(saved.values), 3), np.float32)
-        entries[:, 0] = saved.values
-        entries[:, 1:] = mapped_array(folder / "coherence.npy", (len(saved.values), 2))
-        learner._set_tables(saved.tuples, saved.stages, entries)
         try:
             state = msgspec.json.decode((folder / "learner.json").read_bytes(), type=_Counts)
         except OSError as error:
@@ -210,12 +197,24 @@ class NTupleLearner:
                 f"{folder / 'learner.json'}: damaged, or written by another version ({error}); name another "
                 "--state"
             ) from error
+        start = options.start if state.start is None else state.start
+        for name, had, has, is_same in (
+            ("tuples", saved.tuples, options.tuples, options.tuples[: len(saved.tuples)] == saved.tuples),
+            ("stages", saved.stages, options.stages, options.stages[: len(saved.stages)] == saved.stages),
+            ("seed", state.seed, options.seed, options.seed == state.seed),
+            ("start", start, options.start, options.start == start),
+        ):
+            if not is_same:
+                raise TrainingError(
+                    f"{folder}: the run has {name} {had}, but the recipe has {has}; name another --state to "
+                    "begin another run"
+                )
+        learner = cls(options)
+        entries = np.empty((len(saved.values), 3), np.float32)
+        entries[:, 0] = saved.values
+        entries[:, 1:] = mapped_array(folder / "coherence.npy", (len(saved.values), 2))
+        learner._set_tables(saved.tuples, saved.stages, entries)
         learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
-        if state.seed != options.seed:
-            raise TrainingError(
-                f"{folder}: the run has seed {state.seed}, but the recipe has {options.seed}; name another "
-                "--state to begin another run"
-            )
         for thread in learner._threads:
             thread.reseed(learner.moves)  # otherwise, the run would repeat its first new tiles
         return learner
@@ -267,6 +266,7 @@ class NTupleLearner:
             "moves": self.moves,
             "seconds": round(self.seconds, 1),
             "seed": self.options.seed,
+            "start": self.options.start,
         }
         # If the disk is full while the new files are written, no old file has changed.
         with (
