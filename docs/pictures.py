@@ -23,7 +23,7 @@ def main() -> None:
     """Take the pictures, and save them in the folder of --out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
-    parser.add_argument("--model", default="flagship/4")
+    parser.add_argument("--model", default="flagship/5")
     parser.add_argument("--judge", default="values/1")
     parser.add_argument("--result", required=True, help="name of the result whose worst game is shown")
     parser.add_argument("--out", type=Path, default=DOCS)

@@ -31,9 +31,9 @@ from PIL import Image
 from table import measured
 
 ROOT = Path(__file__).parents[2]
-BOARD = "1e42750027216800"
+BOARD = "210022102453e986"
 """A board of a game of `flagship`, on which its views disagree."""
-GRAPH = "flagship/4/model.int8.onnx"
+GRAPH = "flagship/5/model.int8.onnx"
 """The graph whose views the picture shows."""
 SMALLEST_TILE = 1024
 _INCHES = (11.0, 4.4)

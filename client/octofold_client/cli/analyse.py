@@ -258,8 +258,8 @@ COMMAND = Command(
     Options,
     analyse,
     examples=(
-        "results/play-flagship-v4-seed0",
-        "results/play-flagship-v4-seed0 --judge ntuple:models/ntuple/4",
+        "results/play-flagship-v5-seed0",
+        "results/play-flagship-v5-seed0 --judge ntuple:models/ntuple/4",
         "results/mine --last 100 --costliest 5",
     ),
 )

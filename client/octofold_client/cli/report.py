@@ -137,7 +137,7 @@ COMMAND = Command(
     Options,
     report,
     examples=(
-        "results/play-flagship-v4-seed0",
+        "results/play-flagship-v5-seed0",
         "results/mine --plots",
         "results/mine results/yours --html --out report.html",
     ),

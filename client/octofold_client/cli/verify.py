@@ -194,5 +194,5 @@ COMMAND = Command(
     "new tile's cell is empty after the move. Exits with 0 if all records are correct, and with 1 otherwise.",
     Options,
     verify,
-    examples=("results/play-flagship-v4-seed0", "results/mine/games.replay", "logs/ntuple"),
+    examples=("results/play-flagship-v5-seed0", "results/mine/games.replay", "logs/ntuple"),
 )
