@@ -91,6 +91,7 @@ def analyse(options: Options) -> None:
     completeness = conditions.completeness([ending.game for ending in endings])
     if completeness.missing:
         text += f"\n\n{completeness.reason}"
+    if completeness.missing and options.json:
         print(completeness.reason, file=sys.stderr)
     if not options.json:
         print_markdown(text, Console())

@@ -110,14 +110,13 @@ def served_judge(client: Client, selected: ServedModel) -> Judge:
         selected.sha256,
         selected.value_unit if selected.is_player else PROBABILITY,
         selected.largest_exponent or LARGEST_EXPONENT,
-        _SERVED_BOARDS_AT_ONCE,
+        _SERVED_BOARDS_AT_ONCE // 16 if selected.is_player else _SERVED_BOARDS_AT_ONCE,  # searches take time
         partial(_model_opinion, client, selected),
     )
 
 
 def _player_opinion(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
     values = player.action_values(boards)
-    # A player with endgame tables may make another move than its values say.
     own = player.next_moves(boards) if getattr(player, "endgames", ()) else values.argmax(axis=1)
     return Opinion(own.astype(np.int8), values)
 

@@ -134,13 +134,15 @@ def test_a_network_that_cannot_learn_by_distillation_is_refused(teacher: NTupleN
 def test_a_run_starts_from_a_checkpoint_and_continues_without_it(
     teacher: NTupleNetwork, start: Checkpoint, start_folder: Path, tmp_path: Path
 ) -> None:
-    first = Distillation(_options(start=str(start_folder)), ARCHITECTURE, teacher)
+    (folder := tmp_path / "start").symlink_to(start_folder)
+    first = Distillation(_options(start=str(folder)), ARCHITECTURE, teacher)
     first.warm_up()
     for mine, theirs in zip(first.network.parameters(), start.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     first.learn(2)
     save_state(first, tmp_path, SavedRun((), ""))
-    later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
+    folder.unlink()
+    later = Distillation(_options(start=str(folder)), ARCHITECTURE, teacher)
     resume(later, tmp_path)
     assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
 

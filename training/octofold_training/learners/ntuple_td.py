@@ -206,8 +206,8 @@ class NTupleLearner:
         ):
             if not is_same:
                 raise TrainingError(
-                    f"{folder}: the run has {name} {had}, but the recipe has {has}; name another --state to "
-                    "begin another run"
+                    f"{folder}: the run has {name} {had!r}, but the recipe has {has!r}; name another --state "
+                    "to begin another run"
                 )
         learner = cls(options)
         entries = np.empty((len(saved.values), 3), np.float32)
