@@ -72,7 +72,8 @@ def test_wrong_folders_and_mixed_pairs_are_refused_by_name(
     )
     for flag in ("--until-decided", "--games=4", "--seed=4"):
         assert wrong(games, worse_games, flag).startswith(f"{flag.partition('=')[0]} is for new games")
-    assert wrong("a", "b", "--until-decided", "--games", "4").startswith("--games cannot be combined with ")
+    both = "--games cannot be combined with --until-decided"
+    assert wrong("a", "b", "--until-decided", "--games", "4").startswith(both)
 
 
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_equal_models_play_exactly_up_to_the_limit(two_models: str, tmp_path: Pa
     ("sides", "options", "code", "said"),
     [
         (["timid", "greedy"], ["--no-worse-than", "2.5%", "--no-cap"], 3, " all runs; 40 games each).\n"),
-        (["greedy", "again"], [], 0, "greedy and again are the same player: their SHA-256 is abababab"),
+        (["greedy", "again"], [], 0, f"greedy and again are the same player: their SHA-256 is {'ab' * 6}..."),
         (["greedy"], [], 2, "octofold compare: there must be 2 to 50 sides, such as A B or A "),
     ],
 )

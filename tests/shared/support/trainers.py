@@ -50,5 +50,5 @@ def trainers_of(teacher: NTupleNetwork, architecture: dict[str, Any]) -> dict[st
     return {
         "device": Trainer(on_device, CURVES, {"slices": 3}, "but the recipe has"),
         "student": Trainer(student, CURVES, {"batch_size": 32, "slices": 1}, "but the recipe has"),
-        "muon": Trainer(student_with_muon, CURVES, {"start": "other"}, "but the recipe has"),
+        "muon": Trainer(student_with_muon, CURVES, {"start": "other", "slices": 3}, "but the recipe has"),
     }
